@@ -141,8 +141,8 @@ impl Throughput {
             self.settled = parked.iter().all(|thread| thread.work == 0);
             return None;
         }
-        let idle: u64 = active.iter().map(|thread| thread.idle).sum();
-        if idle as f64 > RAGGED * period.time as f64 * self.width as f64 {
+        let idle: f64 = active.iter().map(|thread| thread.idle as f64).sum();
+        if idle > RAGGED * period.time as f64 * self.width as f64 {
             self.ragged += 1;
             if self.ragged < STARVED {
                 return None;
@@ -150,8 +150,8 @@ impl Throughput {
         } else {
             self.ragged = 0;
         }
-        self.work += period.work();
-        self.time += period.time;
+        self.work = self.work.saturating_add(period.work());
+        self.time = self.time.saturating_add(period.time);
         if self.work < ENOUGH * (self.width as u64 + 1) {
             return None;
         }
@@ -232,7 +232,7 @@ impl Throughput {
             (_, false) => "explored, the best width",
         };
         if self.step == Step::Explore {
-            self.hold = HOLD * self.since;
+            self.hold = self.since.saturating_mul(HOLD);
             self.confirm = match same {
                 true => (self.confirm * 2).min(CONFIRM_MAX),
                 false => CONFIRM,

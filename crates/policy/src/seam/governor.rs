@@ -21,12 +21,12 @@ pub struct CacheUse {
 }
 
 impl CacheUse {
-    /// Returns the sum of both.
+    /// Returns the sum of both, at most `u64::MAX` each.
     #[must_use]
     pub fn and(self, other: CacheUse) -> CacheUse {
         CacheUse {
-            accesses: self.accesses + other.accesses,
-            misses: self.misses + other.misses,
+            accesses: self.accesses.saturating_add(other.accesses),
+            misses: self.misses.saturating_add(other.misses),
         }
     }
 
@@ -70,9 +70,10 @@ pub struct Period<'a> {
 }
 
 impl Period<'_> {
-    /// Returns the work of all hardware threads.
+    /// Returns the work of all hardware threads, at most `u64::MAX`.
     pub fn work(&self) -> u64 {
-        self.threads.iter().map(|one| one.work).sum()
+        let works = self.threads.iter().map(|one| one.work);
+        works.fold(0, u64::saturating_add)
     }
 
     /// Returns the cache use of all hardware threads; `None` unless each has counters.

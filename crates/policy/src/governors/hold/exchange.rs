@@ -8,6 +8,9 @@ const FADING: f64 = 0.2;
 /// By which factor the usual rate differs in another phase.
 const PHASE: f64 = 1.5;
 
+/// No window counts as more times as fast, or as slow, as the slow one before it: in that one nothing at all may have been done.
+const CHANGE: f64 = 20.0;
+
 /// Windows whose mean a low one is compared with, the part of it that is low, and how many low ones in a row are slow.
 const MEAN: f64 = 64.0;
 const LOW: f64 = 0.9;
@@ -45,6 +48,11 @@ impl Exchange {
     /// Returns the usual rate.
     pub(super) fn usual(&self) -> f64 {
         self.usual
+    }
+
+    /// Returns the mean rate since the last barrier, for the log.
+    pub(super) fn mean(&self) -> f64 {
+        self.mean
     }
 
     /// Sets the usual rate: another width is in use.
@@ -91,7 +99,7 @@ impl Exchange {
             sign.another_phase = Some(phase);
         }
         if let Some(before) = self.slow.take() {
-            let change = (rate / before).max(0.05).ln();
+            let change = (rate / before).clamp(1.0 / CHANGE, CHANGE).ln();
             let brought = &mut self.brought[usize::from(self.exchanged)];
             *brought += (change - *brought) * FADING;
         }

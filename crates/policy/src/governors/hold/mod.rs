@@ -1,36 +1,46 @@
 //! `hold` and `hold-blind`: which threads run together, and on how many hardware threads, found by looking at small parts of periods; in
 //! which order threads are taken, found by comparing parts of the program.
 //!
-//! The governor is called at each 64th of a period, a *window*, and compares rates: work per time. The threads that run go on from window
-//! to window ([`Order::Kept`]). Its rules:
+//! The governor is called at each 64th of a period (of [`GovernorSite::period`]). The time from one call to the next is a *window*. It
+//! compares rates: work per time. The *usual* rate is a mean in which older windows fade. Threads that *wait* are all that want to run,
+//! those that run included. The threads that run go on from window to window ([`Order::Kept`]). A *barrier* is a call at which many more
+//! threads wait than at the one before: at least 4, and at least half as many as there are hardware threads. A *part* of the program lies
+//! between two barriers. The rules:
 //!
-//! - *Turns.* A turn, in which the same threads run, ends only if for a whole period no thread blocked, so that none came from the queue.
-//!   It goes on after that, period by period, while at least twice as many threads wait as run and its last period was not slow: at most
-//!   for as long as the part of the program had run when it began, and 64 periods. New threads must fill the caches first, so good
-//!   company is kept; but a turn is a part of the program's time only, so that threads end together.
-//! - *Exchanges.* If a window's rate is below [`Settings::slow`] of the usual one, or the rates of four in a row below 0.9 of the mean
-//!   since the last barrier, the threads that run disturb each other. Then all of them but the last go to the back of the queue. One slow
-//!   window in [`Settings::trial`] is left alone instead, for comparison. If the windows behind those are faster on average than the
-//!   windows behind exchanges, the roles change: only one slow window in [`Settings::trial`] leads to an exchange.
-//! - *Widths.* A probe takes four windows: two at the other width, two at the width in use. The first of each two is not measured, since
+//! - *Turns.* A *turn* is the time in which the same threads run. It begins anew if fewer threads wait than at the call before: one of
+//!   them has blocked or ended, so another one has come from the queue. It ends at the earliest after a period. It goes on after that,
+//!   period by period, while at least twice as many threads wait as run and its last period was not slow: at most for as long as, when it
+//!   began, more threads had waited than run in this part, and 64 periods. New threads must fill the caches first, so good company is kept;
+//!   but a turn is a part of the program's time only, so that threads end together.
+//! - *Exchanges.* A window is *slow* if its rate is below [`Settings::slow`] of the usual one, or if it is the fourth in a row whose rate is
+//!   below 0.9 of the mean since the last barrier (of the last 64 windows, if there were more). Then the threads that run disturb each
+//!   other, and all of them but the last go to the back of the queue. That takes two calls: the first one takes the last thread off, and
+//!   one unit of time later the second one exchanges the others. One slow window in [`Settings::trial`] is left alone instead, for
+//!   comparison. If the windows behind those are faster on average than the windows behind exchanges, the roles change: only one slow
+//!   window in [`Settings::trial`] leads to an exchange.
+//! - *Widths.* Probed are half and double the width in use, then the next narrower and the next wider one that is a power of two, or
+//!   three times one, or all hardware threads.
+//!   A probe takes four windows: two at the other width, two at the width in use. The first of each two is not measured, since
 //!   caches settle in it. The probe's rate is compared with the mean of the rates of the width in use before and behind it, so that a
 //!   program that changes meanwhile does not decide. A narrower width is chosen if the last probes together are better by
-//!   [`Settings::margin`] and by more than they differ from each other, or if one is better by [`Settings::large`]; a wider one that has
-//!   not lost yet as soon as it is better.
+//!   [`Settings::margin`] and by more than they differ from each other, or if one is better by [`Settings::large`] and better than
+//!   usual; a wider one that has not lost yet as soon as it is better.
 //! - *Orders.* Who runs with whom shows over whole parts of a program only: those between barriers. Work tells which parts are the same,
 //!   and what follows one is expected to be what followed it the last time. A part that is known in the queue's order is run *by number*
 //!   the next time: at each call those with the lowest creation numbers run ([`Order::ByNumber`]), without turns and exchanges. This ends
 //!   as soon as less work is done than was done by then in the queue's order. From then on each part has the order in which it was
-//!   faster. Other parts are tried as long as the order by number has gained more than it has lost.
+//!   faster. Other parts are tried as long as the order by number has not cost 8 windows more than it has saved.
 //!   A part that is known begins with the width with which it ended the last time.
-//! - *When.* A width that lost is probed again after 8 windows, then 16, 32 and so on, but not before what the probe cost is
-//!   [`Settings::repeat`] of the time since then. In another phase (the usual rate has changed by half, or a barrier released threads)
-//!   every width may be probed at once. Few and many waiting threads have a width each.
+//! - *When.* A width that lost is probed again after 8 windows, then 16, 32 and so on, up to 512 (a wider one up to 256), but not before
+//!   what the probe cost is [`Settings::repeat`] of the time since then. In another phase (the usual rate is 1.5 times what it was when
+//!   the phase began, or that part of it; or a barrier opened) every width may be probed at once. Few and many waiting threads have a
+//!   width each.
 //! - *Skipped probes.* A width is not probed if it could not win even if each of its threads were as fast as the fastest seen lately.
 //!   With counters, a narrower width is not probed while fewer than [`Settings::misses`] of the accesses miss.
-//! - *Windows that do not count* are those in which threads ran out.
-//! - *Regret.* What lost probes cost, against the width in use, is kept below [`Settings::budget`] of the run, a tenth of what won probes
-//!   have brought, and 16 windows, together. The windows in which caches settle, before and behind, count.
+//! - *Windows that do not count* are those in which hardware threads that may run had none to run for a tenth of the time.
+//! - *Regret.* What lost probes cost, against the width in use, is the *regret*. The windows in which caches settle, before and behind,
+//!   count. No probe begins while the regret is above [`Settings::budget`] of the run, 3% of what won probes have brought, and 16
+//!   windows, together.
 
 mod exchange;
 mod orders;
@@ -58,7 +68,7 @@ pub(super) struct Settings {
     pub(super) margin: f64,
     pub(super) margin_wider: f64,
     /// How many times their deviation (the root of the sum of squared differences) probes together must be better by, unless one is
-    /// better by the factor `large`.
+    /// better by the factor `large`. Above 1, so that a single probe is never clear.
     pub(super) clear: f64,
     pub(super) large: f64,
     /// Misses per access below which no narrower width is probed.
@@ -79,9 +89,9 @@ impl Default for Settings {
             margin_wider: 1.01,
             clear: 1.2,
             large: 1.5,
-            misses: 0.015,
+            misses: 0.004,
             budget: 0.0025,
-            repeat: 0.01,
+            repeat: 0.003,
         }
     }
 }
@@ -89,7 +99,7 @@ impl Default for Settings {
 /// Windows of a period.
 const PARTS: u64 = 64;
 
-/// At least so many threads, and half as many as there are hardware threads, are released at once by a barrier.
+/// A barrier releases at least so many threads at once, and at least half as many as there are hardware threads.
 const RELEASED: usize = 4;
 
 /// Windows from a lost probe to the next one of the same width, at first.
@@ -98,20 +108,20 @@ const PAUSE: u64 = 8;
 /// The part of a window that hardware threads may idle before it belongs to no width.
 const RAGGED: f64 = 0.1;
 
-/// By which factor a probe could win as long as no narrow width was seen.
+/// By which factor a probe could win as long as at most half of the hardware threads have never run.
 const UNKNOWN: f64 = 1.5;
 
-/// By which factor all threads together could be faster than ever before.
+/// By which factor all threads together could be faster than in the fastest window so far.
 const HEADROOM: f64 = 1.25;
 
-/// The part of a slower probe in the rate of one thread.
+/// The part of a slower window in the rate of one thread.
 const SOLO_FADING: f64 = 0.1;
 
 /// The weight of older windows in the rate of the width in use.
 const BASE_FADING: f64 = 0.5;
 
-/// The part of what probes have won that lost ones may cost, and windows that they may cost in any case.
-const STAKE: f64 = 0.1;
+/// The part of what won probes have brought that lost ones may cost, and windows that they may cost in any case.
+const STAKE: f64 = 0.03;
 const ALLOWANCE: f64 = 16.0;
 
 /// Work and time of some windows.
@@ -147,6 +157,8 @@ enum Step {
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     width: usize,
+    /// The width in use beside it.
+    used: usize,
     step: Step,
     /// Rates of the width in use before, and of the probe.
     before: f64,
@@ -164,13 +176,13 @@ pub(super) struct Hold {
     window: u64,
     now: u64,
     turn: Turn,
-    /// When the last barrier opened.
-    part_began: u64,
-    /// How many threads run; 0 before the first call and while threads are exchanged, which is not measured.
+    /// Since when more threads have waited than run, in this part of the program.
+    crowded_since: u64,
+    /// How many threads have run since the last call; 0 at the first call and while threads are exchanged, which is not measured.
     ran: usize,
     /// Threads that waited at the last call.
     waited: usize,
-    /// Whether more threads wait than there are hardware threads; it becomes so at half as many more.
+    /// Whether many threads wait: more than there are hardware threads. It becomes so at half as many more.
     many: bool,
     /// For few and for many waiting threads.
     widths: [Widths; 2],
@@ -186,7 +198,7 @@ pub(super) struct Hold {
     /// The fastest that one thread was lately, on average, while at most half of the hardware threads ran (0 before), and all together.
     solo: f64,
     most: f64,
-    /// Time that lost probes cost, and that won ones have brought.
+    /// Time that lost probes have cost, and that the chosen widths have saved against all hardware threads.
     regret: f64,
     gain: f64,
     why: Why,
@@ -202,7 +214,7 @@ impl Hold {
             window,
             now: 0,
             turn: Turn::new(site.period),
-            part_began: 0,
+            crowded_since: 0,
             ran: 0,
             waited: 0,
             many: false,
@@ -232,13 +244,12 @@ impl Hold {
         &mut self.widths[usize::from(self.many)]
     }
 
-    /// Ends the probe, if there is one, without a result.
-    fn drop_probe(&mut self) {
+    /// Ends the probe, if there is one, without a result; `what` says why.
+    fn drop_probe(&mut self, what: &'static str) {
         if let Some(probe) = self.probe.take() {
             let now = self.now;
             self.widths().put_off(probe.width, now);
-            let figures = [("width", probe.width as f64)];
-            self.say("probe without result", &figures);
+            self.say(what, &[("width", probe.width as f64)]);
         }
     }
 
@@ -259,10 +270,10 @@ impl Hold {
             self.misses = period.cache().map(|cache| cache.rate());
         }
         let active = &period.threads[..self.ran.min(period.threads.len())];
-        let idle: u64 = active.iter().map(|thread| thread.idle).sum();
-        if idle as f64 > RAGGED * time * self.ran as f64 {
+        let idle: f64 = active.iter().map(|thread| thread.idle as f64).sum();
+        if idle > RAGGED * time * self.ran as f64 {
             self.base = Sum::default();
-            self.drop_probe();
+            self.drop_probe("probe without result, threads ran out");
             return false;
         }
         if self.ran * 2 <= self.site.threads {
@@ -280,6 +291,13 @@ impl Hold {
                 Step::Probes => {
                     probe.probed = rate;
                     probe.step = Step::Returns;
+                    let probe = *probe;
+                    let figures = [
+                        ("width", probe.width as f64),
+                        ("work per time", probe.probed),
+                        ("before it", probe.before),
+                    ];
+                    self.say("probed, now the width in use again", &figures);
                 }
                 Step::Returns => probe.step = Step::Compares,
                 Step::Compares => {
@@ -310,10 +328,10 @@ impl Hold {
         let pair = Pair {
             probed: probe.probed,
             used: (probe.before + behind) / 2.0,
+            usual: self.exchange.usual(),
             cost: (probe.all.time - probe.all.work / usual).max(0.0),
         };
-        let (now, settings, waited) = (self.now, self.settings, self.waited);
-        let used = self.widths().used(waited);
+        let (now, settings, used) = (self.now, self.settings, probe.used);
         let what = match self.widths().judge(probe.width, used, pair, now, &settings) {
             Verdict::Won => {
                 self.exchange.reset(pair.probed);
@@ -365,18 +383,23 @@ impl Hold {
         }
         // Between the two, what was goes on, so that the situation does not change with every thread that blocks.
         let threads = self.site.threads;
-        let many = waiting > threads && (self.many || waiting > threads + threads / 2);
+        let many = waiting > threads && (self.many || waiting - threads > threads / 2);
         if many != self.many {
-            self.drop_probe();
+            self.drop_probe("probe without result, another number of threads waits");
             self.many = many;
             self.base = Sum::default();
         }
-        let barrier = waiting >= before + threads.div_ceil(2).max(RELEASED);
+        let released = waiting.saturating_sub(before);
+        let barrier = released >= threads.div_ceil(2).max(RELEASED);
         if barrier {
-            self.part_began = self.now;
+            self.crowded_since = self.now;
             self.turn.forget();
             self.widths().changed();
             self.exchange.begin();
+            if self.why.what.is_empty() {
+                let figures = [("waiting", waiting as f64), ("before", before as f64)];
+                self.say("a barrier opened, a part of the program begins", &figures);
+            }
         }
         barrier
     }
@@ -392,6 +415,15 @@ impl Hold {
             let used = self.widths().chosen();
             why = self.orders.barrier(used).or(why);
             if let Some(chosen) = self.orders.known_width() {
+                if chosen.width != used.width {
+                    let why = why.get_or_insert_with(|| Why {
+                        what: "a part that is known begins with its width",
+                        figures: Vec::new(),
+                    });
+                    let figures = [("width", chosen.width), ("width before", used.width)];
+                    why.figures
+                        .extend(figures.map(|(name, width)| (name, width as f64)));
+                }
                 self.widths().restore(chosen);
             }
         }
@@ -411,7 +443,7 @@ impl Hold {
 
 impl Governor for Hold {
     fn plan(&mut self, period: &Period<'_>) -> Plan {
-        self.now += period.time;
+        self.now = self.now.saturating_add(period.time);
         self.why = Why::default();
         let waiting = period.waiting;
         let taken_off = std::mem::take(&mut self.exchanging);
@@ -421,10 +453,18 @@ impl Governor for Hold {
             exchange = self.measure(period);
             let barrier = self.situation(waiting);
             order = self.order(period, barrier);
+            let used = self.widths().used(waiting);
+            if self.probe.is_some_and(|probe| probe.used != used) {
+                self.base = Sum::default();
+                self.drop_probe("probe without result, the width in use has changed");
+            }
         }
         let used = self.widths().width();
-        let longest = match waiting >= 2 * used {
-            true => self.turn.began().saturating_sub(self.part_began),
+        if waiting <= used {
+            self.crowded_since = self.now;
+        }
+        let longest = match waiting / 2 >= used {
+            true => self.turn.began().saturating_sub(self.crowded_since),
             false => 0,
         };
         let mut plan = Plan {
@@ -445,14 +485,30 @@ impl Governor for Hold {
             self.begin_turn();
             self.exchanging = true;
             (plan.width, plan.next_call) = (used - 1, 1);
-            self.say("slow together, one is taken off", &[]);
+            let figures = [
+                (
+                    "work per time",
+                    period.work() as f64 / period.time.max(1) as f64,
+                ),
+                ("usual", self.exchange.usual()),
+                ("mean of this part", self.exchange.mean()),
+            ];
+            self.say("slow together, one is taken off", &figures);
         } else if order == Order::Kept && self.turn.is_over(self.now, longest) {
+            let figures = [
+                ("its time", (self.now - self.turn.began()) as f64),
+                ("waiting", waiting as f64),
+            ];
+            if self.why.what.is_empty() {
+                self.say("the turn is over, those that wait longest run", &figures);
+            }
             self.begin_turn();
             plan.order = Order::Fifo;
         } else if let Some((width, could)) = self.candidate() {
             let before = self.base.rate();
             self.probe = Some(Probe {
                 width,
+                used: self.widths().used(waiting),
                 step: Step::Settles,
                 before,
                 probed: 0.0,
@@ -467,7 +523,14 @@ impl Governor for Hold {
             plan.width = width;
         }
         if self.why.what.is_empty() {
-            self.say("holding", &[("width", plan.width as f64)]);
+            let figures = [
+                ("width", plan.width as f64),
+                (
+                    "work per time",
+                    period.work() as f64 / period.time.max(1) as f64,
+                ),
+            ];
+            self.say("holding", &figures);
         }
         self.ran = match self.exchanging {
             true => 0,

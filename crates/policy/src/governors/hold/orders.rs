@@ -49,6 +49,8 @@ pub(super) struct Orders {
     /// `None` before the first barrier.
     part: Option<Part>,
     by_number: bool,
+    /// Time that the order by number has saved, less what it has cost.
+    saved: f64,
 }
 
 /// Barriers that open within so many windows begin one part together.
@@ -70,6 +72,9 @@ const KINDS: usize = 64;
 const EARLIEST: usize = 2;
 const BEHIND: f64 = 0.98;
 
+/// Windows that the order by number may have cost, on balance, before no other kind of part is tried with it.
+const COST: f64 = 8.0;
+
 impl Orders {
     pub(super) fn new(window: u64) -> Orders {
         Orders {
@@ -79,6 +84,7 @@ impl Orders {
             expected: None,
             part: None,
             by_number: false,
+            saved: 0.0,
         }
     }
 
@@ -113,6 +119,7 @@ impl Orders {
             return None;
         }
         kind.rates[1] = kind.rates[0] * ratio;
+        self.saved -= (1.0 - ratio) * part.time;
         part.mixed = true;
         self.by_number = false;
         Some(Why {
@@ -139,6 +146,9 @@ impl Orders {
             self.expected = one.next;
             if !part.mixed {
                 let rate = part.work / part.time.max(1.0);
+                if self.by_number && one.rates[0] > 0.0 {
+                    self.saved += part.work / one.rates[0] - part.time;
+                }
                 let known = &mut one.rates[usize::from(self.by_number)];
                 let before = if *known > 0.0 { *known } else { rate };
                 *known = (before + rate) / 2.0;
@@ -188,13 +198,10 @@ impl Orders {
         let Some(kind) = self.expected.map(|kind| &self.kinds[kind]) else {
             return false;
         };
-        // What the order by number has gained so far: a part of the work.
-        let gain = |kind: &Kind| kind.ratio().map_or(0.0, f64::ln) * kind.work;
-        let gained: f64 = self.kinds.iter().map(gain).sum();
         match kind.ratio() {
             Some(ratio) => ratio > 1.0,
             // It has not been tried yet.
-            None => kind.rates[0] > 0.0 && gained >= 0.0,
+            None => kind.rates[0] > 0.0 && self.saved >= -COST * self.window,
         }
     }
 }
@@ -273,6 +280,23 @@ mod tests {
             assert!(!by_number || windows > 1000);
         }
         assert_eq!(trials, 1);
+    }
+
+    #[test]
+    fn another_part_is_tried_by_number_unless_the_first_one_has_cost_much() {
+        let tried = |slow: f64| {
+            let mut orders = Orders::new(10);
+            orders.barrier(ALL);
+            let mut began = Vec::new();
+            for _ in 0..4 {
+                began.push(part(&mut orders, 100_000.0, 100.0, 110.0).0);
+                part(&mut orders, 50_000.0, 100.0, slow);
+            }
+            began
+        };
+        // Two marks at 0.95 cost 3 windows, at 0.8 they cost 13.
+        assert_eq!(tried(95.0), [false, false, true, true]);
+        assert_eq!(tried(80.0), [false; 4]);
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl Turn {
 
     /// Other threads run from now on.
     pub(super) fn begin(&mut self, now: u64) {
-        (self.began, self.ends) = (now, now + self.period);
+        (self.began, self.ends) = (now, now.saturating_add(self.period));
         self.last = Sum::default();
     }
 
@@ -70,8 +70,8 @@ impl Turn {
             let weight = if self.usual > 0.0 { FADING } else { 1.0 };
             self.usual += (rate - self.usual) * weight;
         }
-        self.ends = now + self.period;
-        let most = most.min(MOST * self.period);
+        self.ends = now.saturating_add(self.period);
+        let most = most.min(self.period.saturating_mul(MOST));
         !good || self.ends - self.began > most
     }
 }

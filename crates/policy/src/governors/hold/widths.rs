@@ -22,11 +22,12 @@ pub(super) struct Chosen {
     pub(super) ratio: f64,
 }
 
-/// A probe's rate, and that of the width in use beside it; the time that the probe cost.
+/// A probe's rate, that of the width in use beside it, and what was usual before; the time that the probe cost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) probed: f64,
     pub(super) used: f64,
+    pub(super) usual: f64,
     pub(super) cost: f64,
 }
 
@@ -54,9 +55,10 @@ pub(super) struct Widths {
 /// The weight of older probes with each new one.
 const FADING: f64 = 0.75;
 
-/// How often the time to the next probe doubles at most; of a wider width, which a program gets without a governor, and in another phase.
+/// How often the time to the next probe doubles at most; of a wider width, which a program gets without a governor; in another phase.
 const DOUBLINGS: u32 = 6;
-const FEW_DOUBLINGS: u32 = 3;
+const WIDER_DOUBLINGS: u32 = 5;
+const CHANGED_DOUBLINGS: u32 = 3;
 
 /// Returns whether a width is a power of two, or three times one: such widths are tried, besides all threads and half of those in use.
 fn is_step(width: usize) -> bool {
@@ -145,7 +147,8 @@ impl Widths {
         one.squares = one.squares * FADING * FADING + difference * difference;
         let better = one.probed > one.used * needed;
         let clear = one.probed - one.used > settings.clear * one.squares.sqrt();
-        let large = pair.probed > pair.used * settings.large;
+        // A single probe is not large if only the width in use happened to be slow beside it.
+        let large = pair.probed > (pair.used * settings.large).max(pair.usual * needed);
         // A wider one that has lost since it was chosen last has to be better by more than chance.
         let quick = width > used && one.losses == 0;
         if large || better && (clear || quick) {
@@ -154,11 +157,12 @@ impl Widths {
             return Verdict::Won;
         }
         if better {
-            one.until = now + self.pause;
+            one.until = now.saturating_add(self.pause);
             return Verdict::Unclear;
         }
-        let pause = self.pause << one.losses.min(doublings(width > used));
-        one.until = now + pause.max((pair.cost / settings.repeat) as u64);
+        let pause = longer(self.pause, one.losses, width > used);
+        let pause = pause.max((pair.cost / settings.repeat) as u64);
+        one.until = now.saturating_add(pause);
         one.losses += 1;
         Verdict::Lost
     }
@@ -171,14 +175,15 @@ impl Widths {
             (one.probed, one.used, one.squares) = (0.0, 0.0, 0.0);
         }
         let before = &mut self.tried[self.width];
-        before.until = now + (self.pause << before.losses.min(doublings(self.width > width)));
+        let pause = longer(self.pause, before.losses, self.width > width);
+        before.until = now.saturating_add(pause);
         self.tried[width].losses = 0;
         self.width = width;
     }
 
     /// A probe of `width` had no result.
     pub(super) fn put_off(&mut self, width: usize, now: u64) {
-        self.tried[width].until = now + self.pause;
+        self.tried[width].until = now.saturating_add(self.pause);
     }
 
     /// Forgets the probes, and lets every width be probed at once: the program does something else now.
@@ -186,13 +191,15 @@ impl Widths {
         for one in &mut self.tried {
             (one.probed, one.used, one.squares) = (0.0, 0.0, 0.0);
             one.until = 0;
-            one.losses = one.losses.min(FEW_DOUBLINGS);
+            one.losses = one.losses.min(CHANGED_DOUBLINGS);
         }
     }
 }
 
-fn doublings(wider: bool) -> u32 {
-    if wider { FEW_DOUBLINGS } else { DOUBLINGS }
+/// Returns the time to the next probe of a width that has lost so many times in a row before.
+fn longer(pause: u64, losses: u32, wider: bool) -> u64 {
+    let most = if wider { WIDER_DOUBLINGS } else { DOUBLINGS };
+    pause.saturating_mul(1 << losses.min(most))
 }
 
 #[cfg(test)]
@@ -205,6 +212,7 @@ mod tests {
         let pair = |probed| Pair {
             probed,
             used: 100.0,
+            usual: 100.0,
             cost: 0.0,
         };
         let new = || {
@@ -221,6 +229,14 @@ mod tests {
         let mut lost = new();
         assert_eq!(judge(&mut lost, 90.0), Verdict::Lost);
         assert_eq!(judge(&mut lost, 160.0), Verdict::Won, "a large gain");
+        let mut lost = new();
+        assert_eq!(judge(&mut lost, 90.0), Verdict::Lost);
+        let beside_slow = Pair {
+            usual: 160.0,
+            ..pair(160.0)
+        };
+        let verdict = lost.judge(8, 4, beside_slow, 1000, &settings);
+        assert_ne!(verdict, Verdict::Won, "not better than usual");
     }
 
     #[test]
@@ -232,6 +248,7 @@ mod tests {
                 let pair = Pair {
                     probed: 90.0,
                     used: 100.0,
+                    usual: 100.0,
                     cost,
                 };
                 assert_eq!(widths.judge(4, 8, pair, 1000, &settings), Verdict::Lost);
@@ -240,8 +257,8 @@ mod tests {
             (1000..100_000).find(due).expect("it is probed again") - 1000
         };
         assert_eq!([1, 2, 3].map(|times| next(0.0, times)), [10, 20, 40]);
-        assert_eq!([1, 2, 3].map(|times| next(0.3, times)), [30, 30, 40]);
-        assert_eq!(next(50.0, 1), 5000);
+        assert_eq!([1, 2, 3].map(|times| next(0.09, times)), [30, 30, 40]);
+        assert_eq!(next(15.0, 1), 5000);
     }
 
     #[test]
