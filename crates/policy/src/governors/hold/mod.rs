@@ -157,7 +157,7 @@ enum Step {
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     width: usize,
-    /// The width in use beside it.
+    /// The width that was chosen when it began.
     used: usize,
     step: Step,
     /// Rates of the width in use before, and of the probe.
@@ -331,7 +331,8 @@ impl Hold {
             usual: self.exchange.usual(),
             cost: (probe.all.time - probe.all.work / usual).max(0.0),
         };
-        let (now, settings, used) = (self.now, self.settings, probe.used);
+        let (now, settings, waited) = (self.now, self.settings, self.waited);
+        let used = self.widths().used(waited);
         let what = match self.widths().judge(probe.width, used, pair, now, &settings) {
             Verdict::Won => {
                 self.exchange.reset(pair.probed);
@@ -453,7 +454,7 @@ impl Governor for Hold {
             exchange = self.measure(period);
             let barrier = self.situation(waiting);
             order = self.order(period, barrier);
-            let used = self.widths().used(waiting);
+            let used = self.widths().width();
             if self.probe.is_some_and(|probe| probe.used != used) {
                 self.base = Sum::default();
                 self.drop_probe("probe without result, the width in use has changed");
@@ -508,7 +509,7 @@ impl Governor for Hold {
             let before = self.base.rate();
             self.probe = Some(Probe {
                 width,
-                used: self.widths().used(waiting),
+                used,
                 step: Step::Settles,
                 before,
                 probed: 0.0,
