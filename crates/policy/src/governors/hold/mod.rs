@@ -12,8 +12,8 @@
 //!   period by period, while at least twice as many threads wait as run and its last period was not slow: at most for as long as the part
 //!   had run when it began, and 64 periods. New threads must fill the caches first, so good company is kept; but a turn is a part of the
 //!   program's time only, so that threads end together.
-//! - *Exchanges.* A window is *slow* if its rate is below [`Settings::slow`] of the usual one, or if it is the fourth in a row whose rate is
-//!   below 0.9 of the mean since the last barrier (of the last 64 windows, if there were more). Then the threads that run disturb each
+//! - *Exchanges.* A window is *slow* if its rate is below [`Settings::slow`] of the usual one, or if it is the fourth in a row whose rate
+//!   is below 0.9 of the mean since the last barrier (of the last 64 windows, if there were more). Then the threads that run disturb each
 //!   other, and all of them but the last go to the back of the queue. That takes two calls: the first one takes the last thread off, and
 //!   one unit of time later the second one exchanges the others. One slow window in [`Settings::trial`] is left alone instead, for
 //!   comparison. If the windows behind those are faster on average than the windows behind exchanges, the roles change: only one slow
