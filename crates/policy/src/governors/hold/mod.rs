@@ -12,8 +12,8 @@
 //!   period by period, while at least twice as many threads wait as run and its last period was not slow: at most for as long as, when it
 //!   began, more threads had waited than run in this part, and 64 periods. New threads must fill the caches first, so good company is kept;
 //!   but a turn is a part of the program's time only, so that threads end together.
-//! - *Exchanges.* A window is *slow* if its rate is below [`Settings::slow`] of the usual one, or if it is the fourth in a row whose rate is
-//!   below 0.9 of the mean since the last barrier (of the last 64 windows, if there were more). Then the threads that run disturb each
+//! - *Exchanges.* A window is *slow* if its rate is below [`Settings::slow`] of the usual one, or if it is the fourth in a row whose rate
+//!   is below 0.9 of the mean since the last barrier (of the last 64 windows, if there were more). Then the threads that run disturb each
 //!   other, and all of them but the last go to the back of the queue. That takes two calls: the first one takes the last thread off, and
 //!   one unit of time later the second one exchanges the others. One slow window in [`Settings::trial`] is left alone instead, for
 //!   comparison. If the windows behind those are faster on average than the windows behind exchanges, the roles change: only one slow
@@ -28,7 +28,8 @@
 //! - *Orders.* Who runs with whom shows over whole parts of a program only: those between barriers. Work tells which parts are the same,
 //!   and what follows one is expected to be what followed it the last time. A part that is known in the queue's order is run *by number*
 //!   the next time: at each call those with the lowest creation numbers run ([`Order::ByNumber`]), without turns and exchanges. This ends
-//!   as soon as less work is done than was done by then in the queue's order. From then on each part has the order in which it was
+//!   as soon as less work is done than was done by then in the queue's order, or more than in the whole part: so no thread waits for
+//!   ever. From then on each part has the order in which it was
 //!   faster. Other parts are tried as long as the order by number has not cost 8 windows more than it has saved.
 //!   A part that is known begins with the width with which it ended the last time.
 //! - *When.* A width that lost is probed again after 8 windows, then 16, 32 and so on, up to 512 (a wider one up to 256), but not before
@@ -37,7 +38,8 @@
 //!   width each.
 //! - *Skipped probes.* A width is not probed if it could not win even if each of its threads were as fast as the fastest seen lately.
 //!   With counters, a narrower width is not probed while fewer than [`Settings::misses`] of the accesses miss.
-//! - *Windows that do not count* are those in which hardware threads that may run had none to run for a tenth of the time.
+//! - *Windows that do not count* are those in which hardware threads that may run had none to run for a tenth of the time, and those
+//!   that took 64 times as long as usual: somebody has stopped the program meanwhile.
 //! - *Regret.* What lost probes cost, against the width in use, is the *regret*. The windows in which caches settle, before and behind,
 //!   count. No probe begins while the regret is above [`Settings::budget`] of the run, 3% of what won probes have brought, and 16
 //!   windows, together.
@@ -108,6 +110,10 @@ const PAUSE: u64 = 8;
 /// The part of a window that hardware threads may idle before it belongs to no width.
 const RAGGED: f64 = 0.1;
 
+/// By which factor a window is longer than usual if the program was stopped in it, and the part of a window in its usual length.
+const STOPPED: f64 = 64.0;
+const LENGTH_FADING: f64 = 0.2;
+
 /// By which factor a probe could win as long as at most half of the hardware threads have never run.
 const UNKNOWN: f64 = 1.5;
 
@@ -157,7 +163,7 @@ enum Step {
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     width: usize,
-    /// The width in use beside it.
+    /// The width that was chosen when it began.
     used: usize,
     step: Step,
     /// Rates of the width in use before, and of the probe.
@@ -172,8 +178,9 @@ struct Probe {
 pub(super) struct Hold {
     site: GovernorSite,
     settings: Settings,
-    /// Length of a window.
+    /// Length of a window, as asked for, and as it usually is: natively as long as a task or longer. 0 before the first one.
     window: u64,
+    length: f64,
     now: u64,
     turn: Turn,
     /// Since when more threads have waited than run, in this part of the program.
@@ -212,6 +219,7 @@ impl Hold {
             site: *site,
             settings,
             window,
+            length: 0.0,
             now: 0,
             turn: Turn::new(site.period),
             crowded_since: 0,
@@ -268,6 +276,16 @@ impl Hold {
         let rate = work / time;
         if self.settings.counters {
             self.misses = period.cache().map(|cache| cache.rate());
+        }
+        let stopped = self.length > 0.0 && time > self.length * STOPPED;
+        self.length += match self.length {
+            0.0 => time,
+            length => (time - length) * LENGTH_FADING,
+        };
+        if stopped {
+            self.base = Sum::default();
+            self.drop_probe("probe without result, the program was stopped");
+            return false;
         }
         let active = &period.threads[..self.ran.min(period.threads.len())];
         let idle: f64 = active.iter().map(|thread| thread.idle as f64).sum();
@@ -331,7 +349,8 @@ impl Hold {
             usual: self.exchange.usual(),
             cost: (probe.all.time - probe.all.work / usual).max(0.0),
         };
-        let (now, settings, used) = (self.now, self.settings, probe.used);
+        let (now, settings, waited) = (self.now, self.settings, self.waited);
+        let used = self.widths().used(waited);
         let what = match self.widths().judge(probe.width, used, pair, now, &settings) {
             Verdict::Won => {
                 self.exchange.reset(pair.probed);
@@ -453,7 +472,7 @@ impl Governor for Hold {
             exchange = self.measure(period);
             let barrier = self.situation(waiting);
             order = self.order(period, barrier);
-            let used = self.widths().used(waiting);
+            let used = self.widths().width();
             if self.probe.is_some_and(|probe| probe.used != used) {
                 self.base = Sum::default();
                 self.drop_probe("probe without result, the width in use has changed");
@@ -508,7 +527,7 @@ impl Governor for Hold {
             let before = self.base.rate();
             self.probe = Some(Probe {
                 width,
-                used: self.widths().used(waiting),
+                used,
                 step: Step::Settles,
                 before,
                 probed: 0.0,

@@ -108,10 +108,22 @@ impl Orders {
         let marks = (part.time / length) as usize;
         let another = marks > part.marks.len();
         part.marks.resize(marks.min(MARKS), part.work);
-        if !self.by_number || part.mixed || marks < EARLIEST || !another {
+        if !self.by_number || part.mixed {
             return None;
         }
         let kind = &mut self.kinds[self.expected?];
+        if part.work > kind.work * (1.0 + SAME) {
+            // It is another one. The threads with the highest numbers might wait for ever.
+            part.mixed = true;
+            self.by_number = false;
+            return Some(Why {
+                what: "not the expected part, in the queue's order from now on",
+                figures: vec![("times its work", part.work / kind.work.max(1.0))],
+            });
+        }
+        if marks < EARLIEST || !another {
+            return None;
+        }
         // Behind the last mark of the queue's order all was done.
         let before = kind.marks.get(part.marks.len() - 1).copied();
         let ratio = part.work / before.unwrap_or(kind.work).max(1.0);
@@ -173,6 +185,13 @@ impl Orders {
                 ("by number", rates[1]),
             ],
         })
+    }
+
+    /// Returns the number of kinds, and of the most marks of one of them.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> (usize, usize) {
+        let marks = self.kinds.iter().map(|kind| kind.marks.len());
+        (self.kinds.len(), marks.max().unwrap_or(0))
     }
 
     /// Returns the kind of a part with this much work.
@@ -308,6 +327,18 @@ mod tests {
         assert!(orders.by_number());
         let given_up = (0..1000).find_map(|_| orders.window(0.0, 10.0));
         assert!(given_up.is_some() && !orders.by_number());
+    }
+
+    #[test]
+    fn a_part_by_number_that_does_not_end_is_another_one() {
+        let mut orders = Orders::new(10);
+        orders.barrier(ALL);
+        part(&mut orders, 10_000.0, 100.0, 100.0);
+        part(&mut orders, 10_000.0, 100.0, 100.0);
+        assert!(orders.by_number());
+        let windows = (1..1000).find(|_| orders.window(100.0, 10.0).is_some());
+        assert!(!orders.by_number());
+        assert_eq!(windows, Some(104), "more than 3% behind its end");
     }
 
     #[test]

@@ -279,3 +279,55 @@ fn a_single_thread_and_the_shortest_period_have_nothing_to_decide() {
         assert_ne!(governor.why().to_string(), "");
     }
 }
+
+#[test]
+fn a_program_that_was_stopped_in_a_probe_is_probed_again() {
+    let mut run = Run::new(4, true);
+    run.go(&Program::new(&[1200.0, 2300.0, 3100.0, 3600.0]), 1);
+    let threads = [Activity {
+        work: 900,
+        ..Activity::default()
+    }; 4];
+    let mut window = |time| {
+        run.governor.plan(&Period {
+            time,
+            threads: &threads,
+            waiting: 64,
+        })
+    };
+    let probes = (0..1000).any(|_| window(WINDOW).width < 4);
+    assert!(probes);
+    // It stops for 15,000 periods.
+    window(1_000_000 * WINDOW);
+    let thrashing = Program::new(&[1200.0, 2000.0, 1000.0, 500.0]);
+    run.go(&thrashing, 20);
+    let reached = run.go(&thrashing, 20);
+    assert!(reached > 1800.0, "{reached}");
+}
+
+#[test]
+fn memory_is_bounded_whatever_parts_come() {
+    let mut run = Run::new(4, false);
+    let mut work = 1.0_f64;
+    for call in 0..200_000_u64 {
+        // A barrier opens now and then, behind a part whose work has not been seen before.
+        let waiting = if call % 50 == 0 { 64 } else { 8 };
+        work = if call % 50 == 0 {
+            work * 1.07 % 1e15 + 1.0
+        } else {
+            work
+        };
+        let threads = [Activity {
+            work: work as u64,
+            ..Activity::default()
+        }; 4];
+        run.governor.plan(&Period {
+            time: WINDOW << (call % 40),
+            threads: &threads,
+            waiting,
+        });
+    }
+    let (kinds, marks) = run.governor.orders.remembered();
+    assert!((2..=64).contains(&kinds), "{kinds}");
+    assert!(marks <= 1 << 16, "{marks}");
+}
