@@ -370,6 +370,7 @@ mod tests {
             policies: vec!["1".into(), "fcfs".into()],
             rounds: None,
             quick: true,
+            control: false,
             only: None,
             threads: 2,
             limit: 1,
