@@ -86,7 +86,9 @@ pub(crate) fn run(args: Args) -> Outcome {
     };
     if output.is_some_and(|output| output.as_os_str() == "-") {
         return Err(Failure::Usage(
-            "a trace goes to a file, because standard output is the program's and the summary's: `-o -` names none (`-o ./-` does)".to_owned(),
+            "a trace goes to a file, because standard output is the program's and the summary's: \
+             `-o -` names none (`-o ./-` does)"
+                .to_owned(),
         ));
     }
     match args {

@@ -2,8 +2,8 @@
 //!
 //! `wait=...` measures `ns_round_trip`: there and back, in a receiver that never sleeps (`spin`), that looks for some microseconds and then
 //! sleeps (`backoff`), and that sleeps at once (`block`). Each peer that tells at once takes part in the ways that it has, and only equal
-//! ways are compared. `wait=block,on=one` is `block` with both threads on one hardware thread: what system calls, switches and the peer's own
-//! code cost, without the time in which an idle processor wakes up (in a virtual machine nearly all of `block`).
+//! ways are compared. `wait=block,on=one` is `block` with both threads on one hardware thread: what system calls, switches and the peer's
+//! own code cost, without the time in which an idle processor wakes up (in a virtual machine nearly all of `block`).
 //!
 //! `rate=N` sends N messages a second, evenly, to a receiver in the peer's thriftiest way. Reading the clock counts in it, for all peers
 //! alike.
@@ -13,8 +13,8 @@
 //! - `victim_percent`: by how much a computation on the receiver's hardware thread is slower than alone; `victim_indirect_percent`: what
 //!   of that is not the receiver's processor time, but switches and cache lines. In a run of its own.
 //!
-//! `sleep=1ms` is the machine's jitter: how much later than wanted a thread is awake that sleeps for a millisecond, as `latency_*`. A long pause
-//! is one of many sleeps, but delays all messages that come meanwhile. So `late_p999_ns` weighs by time: what 99.9% of an even stream of
+//! `sleep=1ms` is the machine's jitter: how much later than wanted a thread is awake that sleeps for a millisecond, as `latency_*`. A long
+//! pause is one of many sleeps, but delays all messages that come meanwhile. So `late_p999_ns` weighs by time: what 99.9% of an even stream of
 //! messages would wait at most, beyond the end of the sleep in which they come, for a receiver that does nothing but sleep.
 
 use super::{Case, Job};

@@ -1,9 +1,9 @@
 //! The receiver of paper 3 as a program for the kernel: layer 2 of a mobile phone, whose frames come from another core, under any delivery.
 //!
 //! Tasks, priorities and the order of steps are those of the paper's table 2 and figure 5. A handler wakes task 3 (i). It copies each
-//! frame from shared memory into a block (ii) and passes it on (iii) to the PDCP task of its bearer. This makes a datagram of it (iv), gives
-//! the frame back to task 3 (v, vi), and passes the datagram on (vii) to the output of its bearer, which puts it out (viii) and gives it
-//! back (ix, x).
+//! frame from shared memory into a block (ii) and passes it on (iii) to the PDCP task of its bearer. This makes a datagram of it (iv),
+//! gives the frame back to task 3 (v, vi), and passes the datagram on (vii) to the output of its bearer, which puts it out (viii) and gives
+//! it back (ix, x).
 //!
 //! Handlers wake task 3 by `iwup_tsk`, and PDCP tasks by a message in its mailbox and `wup_tsk`; it waits in `slp_tsk`. So it does not know
 //! why it was woken, and looks into its mailbox each time; into the ring it looks if it was told of frames.
