@@ -14,8 +14,8 @@
 //!   of that is not the receiver's processor time, but switches and cache lines. In a run of its own.
 //!
 //! `sleep=1ms` is the machine's jitter: how much later than wanted a thread is awake that sleeps for a millisecond, as `latency_*`. A long
-//! pause is one of many sleeps, but delays all messages that come meanwhile. So `late_p999_ns` weighs by time: what 99.9% of an even stream of
-//! messages would wait at most, beyond the end of the sleep in which they come, for a receiver that does nothing but sleep.
+//! pause is one of many sleeps, but delays all messages that come meanwhile. So `late_p999_ns` weighs by time: what 99.9% of an even stream
+//! of messages would wait at most, beyond the end of the sleep in which they come, for a receiver that does nothing but sleep.
 
 use super::{Case, Job};
 use crate::Fallible;
