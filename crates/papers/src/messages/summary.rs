@@ -388,8 +388,8 @@ pub(super) fn missed(summary: &Summary, found: &Findings, us: f64) -> Vec<String
         )
     };
     lines.push(format!(
-        "of immediate delivery the paper tells one share, {:.1}% for its handlers. Their functions take {:.1}% here, and with entry and exit \
-         of the interrupts, which the paper may have counted or not, {:.1}%. For the first to fit, layer 2 would have to compute {}; \
+        "of immediate delivery the paper tells one share, {:.1}% for its handlers. Their functions take {:.1}% here, and with entry and \
+         exit of the interrupts, which the paper may have counted or not, {:.1}%. For the first to fit, layer 2 would have to compute {}; \
          for the second, {}",
         share("ipi_handlers"),
         summary.immediate_handlers,
