@@ -41,8 +41,8 @@
 //! - *Windows that do not count* are those in which hardware threads that may run had none to run for a tenth of the time, and those
 //!   that took 64 times as long as usual: somebody has stopped the program meanwhile.
 //! - *Regret.* What lost probes cost, against the width in use, is the *regret*. The windows in which caches settle, before and behind,
-//!   count. No probe begins while the regret is above [`Settings::budget`] of the run, 3% of what won probes have brought, and 16
-//!   windows, together.
+//!   count. No probe begins while the regret is above [`Settings::budget`] of the run, 3% of what won probes have brought, and 4
+//!   windows, together. A probe without result counts, too.
 
 mod exchange;
 mod orders;
@@ -92,7 +92,7 @@ impl Default for Settings {
             clear: 1.2,
             large: 1.5,
             misses: 0.004,
-            budget: 0.0025,
+            budget: 0.001,
             repeat: 0.003,
         }
     }
@@ -128,7 +128,7 @@ const BASE_FADING: f64 = 0.5;
 
 /// The part of what won probes have brought that lost ones may cost, and windows that they may cost in any case.
 const STAKE: f64 = 0.03;
-const ALLOWANCE: f64 = 16.0;
+const ALLOWANCE: f64 = 4.0;
 
 /// Work and time of some windows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -171,6 +171,13 @@ struct Probe {
     probed: f64,
     /// Work and time of all of its windows but the last one, which is like those without a probe.
     all: Sum,
+}
+
+impl Probe {
+    /// Returns the time that it has cost so far, beside a width in use with the rate `usual`.
+    fn cost(&self, usual: f64) -> f64 {
+        (self.all.time - self.all.work / usual.max(f64::MIN_POSITIVE)).max(0.0)
+    }
 }
 
 /// See the module's documentation.
@@ -255,6 +262,7 @@ impl Hold {
     /// Ends the probe, if there is one, without a result; `what` says why.
     fn drop_probe(&mut self, what: &'static str) {
         if let Some(probe) = self.probe.take() {
+            self.regret += probe.cost(probe.before);
             let now = self.now;
             self.widths().put_off(probe.width, now);
             self.say(what, &[("width", probe.width as f64)]);
@@ -339,17 +347,22 @@ impl Hold {
 
     /// Ends a probe, behind which the width in use had the rate `behind`.
     fn judge(&mut self, probe: Probe, behind: f64) {
-        self.probe = None;
         self.base = Sum::default();
+        let waited = self.waited;
+        if probe.width.min(waited) == probe.used.min(waited) {
+            self.drop_probe("probe without result, too few threads wait");
+            return;
+        }
+        self.probe = None;
         // If the program changed meanwhile, the lower rate tells what the probe cost at least.
-        let usual = probe.before.min(behind).max(f64::MIN_POSITIVE);
+        let usual = probe.before.min(behind);
         let pair = Pair {
             probed: probe.probed,
             used: (probe.before + behind) / 2.0,
             usual: self.exchange.usual(),
-            cost: (probe.all.time - probe.all.work / usual).max(0.0),
+            cost: probe.cost(usual),
         };
-        let (now, settings, waited) = (self.now, self.settings, self.waited);
+        let (now, settings) = (self.now, self.settings);
         let used = self.widths().used(waited);
         let what = match self.widths().judge(probe.width, used, pair, now, &settings) {
             Verdict::Won => {
