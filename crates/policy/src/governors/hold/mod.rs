@@ -7,11 +7,12 @@
 //! threads wait than at the one before: at least 4, and at least half as many as there are hardware threads. A *part* of the program lies
 //! between two barriers. The rules:
 //!
-//! - *Turns.* A *turn* is the time in which the same threads run. It begins anew if fewer threads wait than at the call before: one of
-//!   them has blocked or ended, so another one has come from the queue. It ends at the earliest after a period. It goes on after that,
-//!   period by period, while at least twice as many threads wait as run and its last period was not slow: at most for as long as, when it
-//!   began, more threads had waited than run in this part, and 64 periods. New threads must fill the caches first, so good company is kept;
-//!   but a turn is a part of the program's time only, so that threads end together.
+//! - *Turns.* A *turn* is the time in which the same threads run: a period. If the first 8 windows of turns are so slow that a period loses
+//!   0.5% by them, on average, then good company is kept, since other threads must fill the caches first. A turn then begins anew if fewer
+//!   threads wait than at the call before: one of them has blocked or ended, so another one has come from the queue. It also goes on
+//!   period by period while at least twice as many threads wait as run and its last period was not slow: at most for as long as, when it
+//!   began, more threads had waited than run in this part, and 64 periods. So a turn is a part of the program's time only, and threads
+//!   end together.
 //! - *Exchanges.* A window is *slow* if its rate is below [`Settings::slow`] of the usual one, or if it is the fourth in a row whose rate
 //!   is below 0.9 of the mean since the last barrier (of the last 64 windows, if there were more). Then the threads that run disturb each
 //!   other, and all of them but the last go to the back of the queue. That takes two calls: the first one takes the last thread off, and
@@ -409,7 +410,7 @@ impl Hold {
     /// Takes note of how many threads wait now. Returns whether a barrier released threads.
     fn situation(&mut self, waiting: usize) -> bool {
         let before = std::mem::replace(&mut self.waited, waiting);
-        if waiting < before {
+        if waiting < before && self.turn.stays() {
             // A thread blocked or ended, so another one came from the queue.
             self.turn.begin(self.now);
         }

@@ -1,4 +1,7 @@
 //! How long the same threads run before those that wait longest take their places.
+//!
+//! Turns cost what caches that fill cost, and long ones are unfair: threads end one behind the other, and hardware threads idle behind the
+//! last ones. So a turn is longer than a period only if what is measured of its beginning says that this pays.
 
 use super::Sum;
 
@@ -7,6 +10,11 @@ const GOOD: f64 = 0.9;
 
 /// The weight of a period in the usual rate.
 const FADING: f64 = 0.125;
+
+/// The first windows of a turn, in which caches fill, and the part of its first period that this costs if other threads are worth a turn
+/// of their own, and good company a longer one.
+const FILLS: u32 = 8;
+const COSTS: f64 = 0.005;
 
 /// The periods of the longest turn.
 const MOST: u64 = 64;
@@ -21,6 +29,12 @@ pub(super) struct Turn {
     last: Sum,
     /// The usual rate of a period; 0 before the first one.
     usual: f64,
+    /// Windows of this turn that count, and their work and time behind those in which caches fill.
+    windows: u32,
+    filled: Sum,
+    /// The part of the first period of a turn that filling caches usually costs, and the number of turns that it is a mean of.
+    costs: f64,
+    turns: f64,
 }
 
 impl Turn {
@@ -32,7 +46,16 @@ impl Turn {
             ends: period,
             last: Sum::default(),
             usual: 0.0,
+            windows: 0,
+            filled: Sum::default(),
+            costs: 0.0,
+            turns: 0.0,
         }
+    }
+
+    /// Returns whether filling caches costs enough for threads to stay together.
+    pub(super) fn stays(&self) -> bool {
+        self.costs >= COSTS
     }
 
     /// Returns when it began.
@@ -44,6 +67,8 @@ impl Turn {
     pub(super) fn begin(&mut self, now: u64) {
         (self.began, self.ends) = (now, now.saturating_add(self.period));
         self.last = Sum::default();
+        self.windows = 0;
+        self.filled = Sum::default();
     }
 
     /// A barrier opened: what was usual is so no longer.
@@ -55,6 +80,11 @@ impl Turn {
     pub(super) fn window(&mut self, work: f64, time: f64) {
         self.last.work += work;
         self.last.time += time;
+        self.windows += 1;
+        if self.windows > FILLS {
+            self.filled.work += work;
+            self.filled.time += time;
+        }
     }
 
     /// Returns whether the turn is over now. One whose last period was not slow goes on for another period, but not for longer than
@@ -65,7 +95,12 @@ impl Turn {
         }
         let last = std::mem::take(&mut self.last);
         let rate = last.rate();
-        let good = last.time > 0.0 && rate >= self.usual * GOOD;
+        if self.ends == self.began.saturating_add(self.period) && self.filled.time > 0.0 {
+            let cost = 1.0 - rate / self.filled.rate().max(f64::MIN_POSITIVE);
+            self.turns = (self.turns + 1.0).min(1.0 / FADING);
+            self.costs += (cost.clamp(-0.1, 0.5) - self.costs) / self.turns;
+        }
+        let good = self.stays() && last.time > 0.0 && rate >= self.usual * GOOD;
         if last.time > 0.0 {
             let weight = if self.usual > 0.0 { FADING } else { 1.0 };
             self.usual += (rate - self.usual) * weight;
@@ -95,19 +130,42 @@ mod tests {
         ends.expect("every turn ends")
     }
 
+    /// A rate, and a tenth less of it while caches fill.
+    fn fills(rate: f64) -> impl Fn(u64) -> f64 {
+        move |time| {
+            if time <= u64::from(FILLS) * WINDOW {
+                0.9 * rate
+            } else {
+                rate
+            }
+        }
+    }
+
+    #[test]
+    fn turns_are_short_where_caches_fill_at_no_cost() {
+        let mut turn = Turn::new(PERIOD);
+        assert_eq!(length(&mut turn, 10 * PERIOD, |_| 1.0), PERIOD);
+        assert!(!turn.stays());
+        assert_eq!(length(&mut turn, 10 * PERIOD, fills(1.0)), 10 * PERIOD);
+        assert!(turn.stays());
+        // It is a mean over turns.
+        let turns = (0..100).take_while(|_| length(&mut turn, 2 * PERIOD, |_| 1.0) == 2 * PERIOD);
+        assert!((1..20).contains(&turns.count()));
+    }
+
     #[test]
     fn good_company_goes_on_as_long_as_it_may() {
         let mut turn = Turn::new(PERIOD);
-        assert_eq!(length(&mut turn, 0, |_| 1.0), PERIOD);
-        assert_eq!(length(&mut turn, 10 * PERIOD, |_| 1.0), 10 * PERIOD);
-        assert_eq!(length(&mut turn, 10 * PERIOD - 1, |_| 1.0), 9 * PERIOD);
-        assert_eq!(length(&mut turn, u64::MAX, |_| 1.0), MOST * PERIOD);
+        assert_eq!(length(&mut turn, 0, fills(1.0)), PERIOD);
+        assert_eq!(length(&mut turn, 10 * PERIOD, fills(1.0)), 10 * PERIOD);
+        assert_eq!(length(&mut turn, 10 * PERIOD - 1, fills(1.0)), 9 * PERIOD);
+        assert_eq!(length(&mut turn, u64::MAX, fills(1.0)), MOST * PERIOD);
     }
 
     #[test]
     fn bad_company_parts_after_a_period() {
         let mut turn = Turn::new(PERIOD);
-        length(&mut turn, 20 * PERIOD, |_| 1.0);
+        length(&mut turn, 20 * PERIOD, fills(1.0));
         assert_eq!(length(&mut turn, 20 * PERIOD, |_| 0.85), PERIOD);
         // Caches that fill at the beginning of a turn are no bad company.
         let cold = |time| if time < 50 { 0.3 } else { 1.0 };
@@ -119,11 +177,11 @@ mod tests {
     #[test]
     fn what_was_usual_is_forgotten_and_changes() {
         let mut turn = Turn::new(PERIOD);
-        length(&mut turn, 20 * PERIOD, |_| 1.0);
+        length(&mut turn, 20 * PERIOD, fills(1.0));
         turn.forget();
-        assert_eq!(length(&mut turn, 20 * PERIOD, |_| 0.5), 20 * PERIOD);
-        length(&mut turn, 20 * PERIOD, |_| 1.0);
-        let turns = (0..100).take_while(|_| length(&mut turn, 2 * PERIOD, |_| 0.5) == PERIOD);
+        assert_eq!(length(&mut turn, 20 * PERIOD, fills(0.5)), 20 * PERIOD);
+        length(&mut turn, 20 * PERIOD, fills(1.0));
+        let turns = (0..100).take_while(|_| length(&mut turn, 2 * PERIOD, fills(0.5)) == PERIOD);
         assert!((1..20).contains(&turns.count()));
     }
 
