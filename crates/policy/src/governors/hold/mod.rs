@@ -8,7 +8,7 @@
 //! between two barriers. The rules:
 //!
 //! - *Turns.* A *turn* is the time in which the same threads run: a period. If the first 8 windows of turns are so slow that a period loses
-//!   0.5% by them, on average, then good company is kept, since other threads must fill the caches first. A turn then begins anew if fewer
+//!   0.1% by them, on average, then good company is kept, since other threads must fill the caches first. A turn then begins anew if fewer
 //!   threads wait than at the call before: one of them has blocked or ended, so another one has come from the queue. It also goes on
 //!   period by period while at least twice as many threads wait as run and its last period was not slow: at most for as long as, when it
 //!   began, more threads had waited than run in this part, and 64 periods. So a turn is a part of the program's time only, and threads

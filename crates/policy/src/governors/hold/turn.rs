@@ -14,7 +14,7 @@ const FADING: f64 = 0.125;
 /// The first windows of a turn, in which caches fill, and the part of its first period that this costs if other threads are worth a turn
 /// of their own, and good company a longer one.
 const FILLS: u32 = 8;
-const COSTS: f64 = 0.005;
+const COSTS: f64 = 0.001;
 
 /// The periods of the longest turn.
 const MOST: u64 = 64;
