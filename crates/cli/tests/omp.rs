@@ -103,12 +103,9 @@ fn a_program_runs_as_without_us_and_its_regions_are_named() {
         let json: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
         let region = &json["regions"][0];
         assert_eq!(region["invocations"], 100);
-        assert_eq!(
-            region["sizes"][0]["invocations"], 2,
-            "it is observed before it is changed"
-        );
-        assert_eq!(region["sizes"][1]["threads"], 1);
-        assert_eq!(region["sizes"][1]["invocations"], 98);
+        // The program's code says that the region asks for nothing but shares of loops: it need not be observed first.
+        assert_eq!(region["sizes"][0]["threads"], 1);
+        assert_eq!(region["sizes"][0]["invocations"], 100);
         let runtime = if compiler == "gcc" {
             "libgomp"
         } else {

@@ -163,14 +163,17 @@ fn a_panic_reaches_the_thread_that_waits() {
 #[test]
 fn a_panic_in_the_body_waits_for_the_tasks() {
     let pool = Pool::builder().workers(2).build().unwrap();
-    let ended = AtomicUsize::new(0);
+    let (began, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let result = catch_unwind(AssertUnwindSafe(|| {
         pool.scope(|s| {
             s.task("slow").register(|_| {
+                began.fetch_add(1, Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(50));
                 ended.fetch_add(1, Ordering::Relaxed);
             });
-            std::thread::sleep(Duration::from_millis(10));
+            while began.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
             panic!("body");
         })
     }));
