@@ -356,6 +356,15 @@ fn number(json: &str, key: &str) -> u64 {
         .unwrap_or_else(|| panic!("no {key} in {json}"))
 }
 
+/// Simulates `a.tnb` and returns how many waits the simulator had to end itself: 0 if the recording has all synchronisation.
+fn forced(here: &Path, governor: &str) -> u64 {
+    let machine = ["--machine", "tuat", "--json", "--governor", governor];
+    number(
+        &good(here, &[&["sim", "a.tnb"][..], &machine].concat()).out,
+        "forced",
+    )
+}
+
 /// All synchronisation of a thread.
 fn syncs(trace: &ThreadTrace, thread: u32) -> Vec<Sync> {
     let mut found = Vec::new();
@@ -688,17 +697,7 @@ fn waits_hold_how_many_signals_came() {
         [Sync::Lock(robust), Sync::Unlock(robust), Sync::Exit]
     );
     for governor in ["fifo", "rs-ss"] {
-        let words = [
-            "sim",
-            "a.tnb",
-            "--machine",
-            "tuat",
-            "--json",
-            "--governor",
-            governor,
-        ];
-        let output = good(here, &words);
-        assert_eq!(number(&output.out, "forced"), 0, "{}", output.out);
+        assert_eq!(forced(here, governor), 0, "{governor}");
     }
 }
 
@@ -754,16 +753,7 @@ fn named_semaphores_begin_with_their_value() {
     ];
     assert_eq!(syncs(&trace, 0), expected);
     assert_eq!(syncs(&trace, 1), [take, Sync::Exit]);
-    let words = [
-        "sim",
-        "a.tnb",
-        "--machine",
-        "tuat",
-        "--json",
-        "--governor",
-        "fifo",
-    ];
-    assert_eq!(number(&good(here, &words).out, "forced"), 0);
+    assert_eq!(forced(here, "fifo"), 0);
 }
 
 #[test]
@@ -831,16 +821,7 @@ fn nested_locks_and_copied_variables_of_openmp_are_recorded() {
             assert_eq!(all[begin + 9..begin + 12], rest, "{compiler}, {thread}");
             assert_ne!(lock, critical);
         }
-        let words = [
-            "sim",
-            "a.tnb",
-            "--machine",
-            "tuat",
-            "--json",
-            "--governor",
-            "fifo",
-        ];
-        assert_eq!(number(&good(here, &words).out, "forced"), 0);
+        assert_eq!(forced(here, "fifo"), 0);
     }
 }
 

@@ -13,6 +13,7 @@
 //!
 //! Memory: a few words for each task that has not run, and 32 bytes for each task of a graph that has not ended.
 
+use super::about::About;
 use super::emit::Emitter;
 use super::words::{Words, one_word};
 use crate::{NewTask, Sink, TraceError};
@@ -44,15 +45,6 @@ struct Task {
     after: Vec<u32>,
     /// Slots of the tasks that wait for it.
     waiters: Vec<u32>,
-}
-
-/// What the marks say about a task.
-struct About {
-    t: u32,
-    s: u32,
-    depth: u32,
-    name: String,
-    hints: Vec<(&'static str, String)>,
 }
 
 #[derive(Clone, Copy)]
@@ -189,7 +181,7 @@ impl TaskBuilder {
             t,
             s,
             depth,
-            name: one_word(words.rest()),
+            name: one_word(words.rest()).into(),
             hints,
         };
         let (room, origin) = match self.here().room {
@@ -291,31 +283,13 @@ impl TaskBuilder {
         &mut self,
         slot: u32,
         number: u32,
-        mut after: Vec<u32>,
+        after: Vec<u32>,
         to: &mut Emitter<'_, impl Sink>,
     ) -> Result<u32> {
         self.write_waits(to)?;
         let id = self.id()?;
         let about = Rc::clone(&self.task(slot).about);
-        let number = number.to_string();
-        let mut hints: Vec<(&str, &str)> = (about.hints.iter())
-            .map(|(name, value)| (*name, value.as_str()))
-            .collect();
-        if number != "1" {
-            hints.push(("part", &number));
-        }
-        to.task(&NewTask {
-            id,
-            t: about.t,
-            s: about.s,
-            depth: about.depth,
-            name: Some(&about.name),
-            groupings: &[],
-            hints: &hints,
-        })?;
-        after.sort_unstable();
-        after.dedup();
-        after.into_iter().try_for_each(|from| to.edge(from, id))?;
+        about.start(id, number, after, to)?;
         Ok(id)
     }
 

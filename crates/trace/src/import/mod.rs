@@ -4,6 +4,7 @@
 //! The first two read a text line by line, at some 30 million lines a second. All write into a [`Sink`](crate::Sink). Memory is constant,
 //! except for the task graph if there are marks and for the page table if pages are renumbered. An access has at most 2^20 bytes.
 
+mod about;
 mod dinero;
 mod emit;
 mod lackey;

@@ -17,6 +17,7 @@
 //!
 //! Memory: some 200 bytes for each task from its creation until what created it has waited for it.
 
+use super::about::About;
 use super::emit::Emitter;
 use super::words::{Words, one_word};
 use crate::{NewTask, Sink, TraceError};
@@ -33,15 +34,6 @@ type Result<T = ()> = std::result::Result<T, TraceError>;
 
 /// The ID of a task of the trace: a part of a task of the program, or a task `wait`.
 type Part = u32;
-
-/// What the marks say about a task.
-struct About {
-    /// Stands for the first address that it writes; 0: nothing does.
-    s: u32,
-    depth: u32,
-    name: Rc<str>,
-    hints: Vec<(&'static str, String)>,
-}
 
 /// A part with which a task ended.
 #[derive(Clone, Copy)]
@@ -445,6 +437,8 @@ impl<'a> OpenMpBuilder<'a> {
         let before = self.predecessors(scope, &uses, Some(number));
         let mut task = Task {
             about: Rc::new(About {
+                t: 0,
+                // Stands for the first address that it writes.
                 s,
                 depth,
                 name,
@@ -542,30 +536,13 @@ impl<'a> OpenMpBuilder<'a> {
         &mut self,
         number: u32,
         parts: u32,
-        mut after: Vec<Part>,
+        after: Vec<Part>,
         to: &mut Emitter<'_, impl Sink>,
     ) -> Result<Part> {
         self.write_waits(to)?;
         let id = self.id()?;
         let about = Rc::clone(&self.task(number).about);
-        let parts = parts.to_string();
-        let mut hints: Vec<(&str, &str)> = (about.hints.iter())
-            .map(|(name, value)| (*name, value.as_str()))
-            .collect();
-        if parts != "1" {
-            hints.push(("part", &parts));
-        }
-        to.task(&NewTask {
-            id,
-            s: about.s,
-            depth: about.depth,
-            name: Some(&about.name),
-            hints: &hints,
-            ..NewTask::default()
-        })?;
-        after.sort_unstable();
-        after.dedup();
-        after.into_iter().try_for_each(|from| to.edge(from, id))?;
+        about.start(id, parts, after, to)?;
         Ok(id)
     }
 

@@ -149,6 +149,11 @@ impl Sum {
     }
 }
 
+/// Returns the work per time of a window.
+fn rate(window: &Period<'_>) -> f64 {
+    window.work() as f64 / window.time.max(1) as f64
+}
+
 /// What the windows of a probe are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -282,7 +287,7 @@ impl Hold {
             return false;
         }
         let (work, time) = (period.work() as f64, period.time.max(1) as f64);
-        let rate = work / time;
+        let rate = rate(period);
         if self.settings.counters {
             self.misses = period.cache().map(|cache| cache.rate());
         }
@@ -519,10 +524,7 @@ impl Governor for Hold {
             self.exchanging = true;
             (plan.width, plan.next_call) = (used - 1, 1);
             let figures = [
-                (
-                    "work per time",
-                    period.work() as f64 / period.time.max(1) as f64,
-                ),
+                ("work per time", rate(period)),
                 ("usual", self.exchange.usual()),
                 ("mean of this part", self.exchange.mean()),
             ];
@@ -558,10 +560,7 @@ impl Governor for Hold {
         if self.why.what.is_empty() {
             let figures = [
                 ("width", plan.width as f64),
-                (
-                    "work per time",
-                    period.work() as f64 / period.time.max(1) as f64,
-                ),
+                ("work per time", rate(period)),
             ];
             self.say("holding", &figures);
         }
