@@ -1122,7 +1122,40 @@ fn two_recordings_of_openmp_programs_have_the_same_bytes() {
             });
             assert!(bytes[0] == bytes[1], "{program} {threads}");
         }
+        if program == "./team-clang" {
+            let left = left_by_killed_processes();
+            let words = ["record", "-o", "b.tnb", "--", program, "8"];
+            good(here, &words);
+            let found = left.iter().any(|path| !path.exists());
+            left.iter()
+                .for_each(|path| drop(std::fs::remove_file(path)));
+            assert!(found, "the emulator's process had one of {}", left.len());
+            let [one, other] =
+                ["a.tnb", "b.tnb"].map(|name| std::fs::read(here.join(name)).expect("a trace"));
+            assert!(one == other, "{program} after a process that was killed");
+        }
     }
+}
+
+/// Makes the files that LLVM's runtime leaves if its process is killed, for the next process IDs, and returns them. The address in them is
+/// mapped in no process, by which the runtime tells that theirs is dead.
+fn left_by_killed_processes() -> Vec<PathBuf> {
+    use std::os::unix::fs::MetadataExt as _;
+    let user = std::fs::metadata("/proc/self").expect("Linux has it").uid();
+    let load = std::fs::read_to_string("/proc/loadavg").expect("Linux has it");
+    let last: u32 = (load.split_whitespace().next_back())
+        .and_then(|word| word.parse().ok())
+        .expect("the last process ID");
+    let mut content = b"0x1000-cafe0000-libomp.so.5".to_vec();
+    content.resize(1024, 0);
+    (last + 1..last + 2000)
+        .filter_map(|process| {
+            let name = format!("/dev/shm/__KMP_REGISTERED_LIB_{process}_{user}");
+            let mut file = std::fs::File::create_new(&name).ok()?;
+            std::io::Write::write_all(&mut file, &content).ok()?;
+            Some(name.into())
+        })
+        .collect()
 }
 
 /// Threads of Rust's library look for the guard of their stack. Its locks are its own.

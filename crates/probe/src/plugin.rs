@@ -140,7 +140,19 @@ pub unsafe extern "C" fn qemu_plugin_install(
     }
 }
 
+/// Removes the file by which LLVM's OpenMP runtime finds out whether this process has it twice. A process that was killed leaves its own, and if
+/// one with the same ID finds that, the runtime allocates memory to see whether it is alive: then the same program has other addresses.
+/// A recording that ends early kills its process, too.
+fn unregister_runtime() {
+    // SAFETY: no pointers.
+    let user = unsafe { libc::getuid() };
+    let process = std::process::id();
+    // In most cases there is none.
+    let _ = std::fs::remove_file(format!("/dev/shm/__KMP_REGISTERED_LIB_{process}_{user}"));
+}
+
 fn install(id: Id, words: impl Iterator<Item = String>, target: &str) -> Result<(), String> {
+    unregister_runtime();
     let settings = Settings::read(words)?;
     let missing =
         |name| format!("the emulator has no `{name}`: its plugin interface is another one");
@@ -211,6 +223,7 @@ fn say(line: &str) {
 #[cold]
 fn fail(line: &str) -> ! {
     say(line);
+    unregister_runtime();
     // SAFETY: ends the process at once; the emulator's own ends would wait for the program's threads.
     unsafe { libc::_exit(1) }
 }
@@ -252,6 +265,7 @@ fn finish(why: &str) {
 /// All threads stand, and no callback comes any more.
 extern "C" fn finished(_: Id) {
     conclude();
+    unregister_runtime();
     // SAFETY: ends the process at once; the program must not run on.
     unsafe { libc::_exit(0) }
 }
