@@ -140,9 +140,9 @@ pub unsafe extern "C" fn qemu_plugin_install(
     }
 }
 
-/// Removes the file by which LLVM's OpenMP runtime finds out whether this process has it twice. A process that was killed leaves its own, and if
-/// one with the same ID finds that, the runtime allocates memory to see whether it is alive: then the same program has other addresses.
-/// A recording that ends early kills its process, too.
+/// Removes the file by which LLVM's OpenMP runtime finds out whether this process has it twice. A process that was killed leaves its own,
+/// and if one with the same ID finds that, the runtime allocates memory to see whether it is alive: then the same program has other
+/// addresses. A recording that ends early kills its process, too.
 fn unregister_runtime() {
     // SAFETY: no pointers.
     let user = unsafe { libc::getuid() };

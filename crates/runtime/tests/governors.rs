@@ -230,12 +230,14 @@ fn tasks_that_wait_for_each_other_end_the_governors_rule() {
 }
 
 /// Runs, once, a graph on the pool that it decides for, whose tasks wait for each other, and plans one worker before that.
+/// The number counts the plans since the pool was known: the first ones may be asked for before its builder has returned it.
 struct Meets(Arc<OnceLock<Pool>>, usize);
 
 impl Governor for Meets {
     fn plan(&mut self, _period: &Period<'_>) -> Plan {
-        self.1 += 1;
-        if let Some(pool) = self.0.get().filter(|_| self.1 == 2) {
+        let pool = self.0.get();
+        self.1 += usize::from(pool.is_some());
+        if let Some(pool) = pool.filter(|_| self.1 == 2) {
             let barrier = Barrier::new(2);
             let graph = pool.scope(|s| {
                 for _ in 0..2 {
