@@ -229,15 +229,16 @@ fn tasks_that_wait_for_each_other_end_the_governors_rule() {
     );
 }
 
-/// Runs, once, a graph on the pool that it decides for, whose tasks wait for each other, and plans one worker before that.
-/// The number counts the plans since the pool was known: the first ones may be asked for before its builder has returned it.
+/// Plans one worker, and from the second plan on first runs a graph on the pool that it decides for, whose tasks wait for each other.
+/// The number counts the plans since the pool was known: the first ones may be asked for before its builder has returned it. The graph
+/// ends if the second worker is not parked yet, so one graph would not be enough.
 struct Meets(Arc<OnceLock<Pool>>, usize);
 
 impl Governor for Meets {
     fn plan(&mut self, _period: &Period<'_>) -> Plan {
         let pool = self.0.get();
         self.1 += usize::from(pool.is_some());
-        if let Some(pool) = pool.filter(|_| self.1 == 2) {
+        if let Some(pool) = pool.filter(|_| self.1 > 1) {
             let barrier = Barrier::new(2);
             let graph = pool.scope(|s| {
                 for _ in 0..2 {
