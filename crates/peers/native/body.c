@@ -150,6 +150,14 @@ void peers_count_begin(void) {
         slots[at].tasks = 0;
 }
 
+/* How many tasks have run since then. */
+uint64_t peers_count(void) {
+    uint64_t all = 0;
+    for (int at = 0; at < MOST_THREADS; at++)
+        all += slots[at].tasks;
+    return all;
+}
+
 static int descending(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x < y) - (x > y);

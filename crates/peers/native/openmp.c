@@ -71,6 +71,65 @@ void peer_region(void) {
         peers_task((uint32_t)at);
 }
 
+static void leaves(uint32_t tasks) {
+    for (uint32_t at = 0; at < tasks; at++) {
+#pragma omp task firstprivate(at)
+        peers_task(at);
+    }
+}
+
+void peer_flat(uint32_t scope, uint32_t tasks) {
+    if (scope) {
+#pragma omp parallel num_threads(workers_now)
+#pragma omp single
+        leaves(tasks);
+    } else if (getenv("PEERS_TASKLOOP")) {
+#pragma omp parallel num_threads(workers_now)
+#pragma omp single
+#pragma omp taskloop
+        for (uint32_t at = 0; at < tasks; at++)
+            peers_task(at);
+    } else {
+#pragma omp parallel for schedule(static) num_threads(workers_now)
+        for (uint32_t at = 0; at < tasks; at++)
+            peers_task(at);
+    }
+}
+
+static void chain(uint32_t at, uint32_t tasks) {
+    if (at < tasks) {
+#pragma omp task firstprivate(at, tasks)
+        {
+            peers_task(at);
+            chain(at + 1, tasks);
+        }
+    }
+}
+
+static void tree(uint32_t at, uint32_t tasks) {
+    if (at < tasks) {
+#pragma omp task firstprivate(at, tasks)
+        {
+            peers_task(at);
+            tree(2 * at + 1, tasks);
+            tree(2 * at + 2, tasks);
+        }
+    }
+}
+
+void peer_grow(uint32_t shape, uint32_t tasks) {
+#pragma omp parallel num_threads(workers_now)
+#pragma omp single
+    {
+        if (shape == 0)
+            chain(0, tasks);
+        else if (shape == 1)
+            tree(0, tasks);
+        else
+            leaves(tasks);
+    }
+}
+
 void peer_stencil(float *a, float *b, size_t size, size_t stride, uint32_t sweeps) {
     float *from = a, *to = b;
     for (uint32_t sweep = 0; sweep < sweeps; sweep++) {

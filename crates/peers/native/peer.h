@@ -22,6 +22,13 @@ PEERS_API void peer_graph_drop(void);
 /* One parallel region: `peers_task` once for each worker. */
 PEERS_API void peer_region(void);
 
+/* Runs `peers_task` for 0 to `tasks`, which wait for nothing: as a loop (`scope` is 0), or task by task. */
+PEERS_API void peer_flat(uint32_t scope, uint32_t tasks);
+
+/* Runs `tasks` tasks that others register while they run: each the next (`shape` is 0), task n the tasks 2n + 1 and 2n + 2 (1), one of them
+ * all others (2). */
+PEERS_API void peer_grow(uint32_t shape, uint32_t tasks);
+
 /* `sweeps` Jacobi sweeps over `size` x `size` points, from `a` to `b` and back. The pointers are to the first point; rows are `stride`
  * apart, and the field has a border of one point, which stays as it is. */
 PEERS_API void peer_stencil(float *a, float *b, size_t size, size_t stride, uint32_t sweeps);

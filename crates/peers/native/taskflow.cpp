@@ -10,7 +10,8 @@
 
 namespace {
 std::unique_ptr<tf::Executor> executor;
-std::unique_ptr<tf::Taskflow> graph, region;
+std::unique_ptr<tf::Taskflow> graph, region, flat;
+uint32_t flat_tasks = 0;
 bool by_run_n = false;
 struct tiles cut;
 } // namespace
@@ -25,6 +26,7 @@ void peer_open(uint32_t workers) {
 
 void peer_close(void) {
     region.reset();
+    flat.reset();
     executor.reset();
 }
 
@@ -56,6 +58,17 @@ void peer_graph_run(uint32_t frames) {
 void peer_graph_drop(void) { graph.reset(); }
 
 void peer_region(void) { executor->run(*region).wait(); }
+
+/* A graph of nodes without edges, built at the first call with that number. */
+void peer_flat(uint32_t, uint32_t tasks) {
+    if (!flat || flat_tasks != tasks) {
+        flat = std::make_unique<tf::Taskflow>();
+        flat_tasks = tasks;
+        for (uint32_t at = 0; at < tasks; at++)
+            flat->emplace([at] { peers_task(at); });
+    }
+    executor->run(*flat).wait();
+}
 
 void peer_tiles_build(const struct peers_tile *all, size_t count, size_t strips, uint32_t sweeps) {
     cut.keep(all, count, strips);

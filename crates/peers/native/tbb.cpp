@@ -9,6 +9,7 @@
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
+#include <tbb/task_group.h>
 
 namespace {
 using node = tbb::flow::continue_node<tbb::flow::continue_msg>;
@@ -74,6 +75,52 @@ void peer_region(void) {
     arena->execute([] {
         tbb::parallel_for(
             0u, workers_now, [](uint32_t at) { peers_task(at); }, tbb::simple_partitioner());
+    });
+}
+
+void peer_flat(uint32_t scope, uint32_t tasks) {
+    arena->execute([=] {
+        if (scope) {
+            tbb::task_group group;
+            for (uint32_t at = 0; at < tasks; at++)
+                group.run([at] { peers_task(at); });
+            group.wait();
+        } else {
+            tbb::parallel_for(0u, tasks, [](uint32_t at) { peers_task(at); });
+        }
+    });
+}
+
+namespace {
+void chain(tbb::task_group &group, uint32_t at, uint32_t tasks) {
+    if (at < tasks)
+        group.run([&group, at, tasks] {
+            peers_task(at);
+            chain(group, at + 1, tasks);
+        });
+}
+
+void tree(tbb::task_group &group, uint32_t at, uint32_t tasks) {
+    if (at < tasks)
+        group.run([&group, at, tasks] {
+            peers_task(at);
+            tree(group, 2 * at + 1, tasks);
+            tree(group, 2 * at + 2, tasks);
+        });
+}
+} // namespace
+
+void peer_grow(uint32_t shape, uint32_t tasks) {
+    arena->execute([=] {
+        tbb::task_group group;
+        if (shape == 0)
+            chain(group, 0, tasks);
+        else if (shape == 1)
+            tree(group, 0, tasks);
+        else
+            for (uint32_t at = 0; at < tasks; at++)
+                group.run([at] { peers_task(at); });
+        group.wait();
     });
 }
 

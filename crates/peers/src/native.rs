@@ -1,7 +1,7 @@
 //! The bodies that all peers share (`native/body.c`), and peers that are shared objects (`native/peer.h`).
 
 use crate::Fallible;
-use crate::programs::{Counted, Edges, Field, Program, Stream, Swept};
+use crate::programs::{Counted, Edges, Field, Flat, Growth, Program, Stream, Swept};
 use libloading::{Library, Symbol};
 use md5::{Digest as _, Md5};
 use std::ffi::c_void;
@@ -19,6 +19,7 @@ mod c {
         pub(super) fn peers_rate() -> f64;
         pub(super) fn peers_length(ns: f64, rate: f64);
         pub(super) fn peers_count_begin();
+        pub(super) fn peers_count() -> u64;
         pub(super) fn peers_least_share(workers: u32) -> f64;
         pub(super) fn peers_stencil_row(
             to: *mut f32,
@@ -88,6 +89,15 @@ pub(crate) fn checked(frames: u32, run: impl FnOnce(u32)) -> u32 {
     run(frames);
     // SAFETY: the tasks that `run` ran have ended.
     unsafe { c::peers_check_end(frames) }
+}
+
+/// Returns the number of tasks that ran while `run` ran.
+pub(crate) fn counted(run: impl FnOnce()) -> u64 {
+    // SAFETY: no task runs yet (above).
+    unsafe { c::peers_count_begin() };
+    run();
+    // SAFETY: the tasks that `run` ran have ended.
+    unsafe { c::peers_count() }
 }
 
 /// Returns the least share of all tasks that one of `workers` workers ran while `run` ran.
@@ -179,6 +189,13 @@ impl Shared {
         // SAFETY: callers name a function without arguments; only the thread that opened the peer calls.
         unsafe { function() };
     }
+
+    fn call_with(&self, name: &str, [kind, tasks]: [u32; 2]) {
+        let function = self.function::<unsafe extern "C" fn(u32, u32)>(name);
+        let function = function.unwrap_or_else(|error| panic!("{error}"));
+        // SAFETY: as in `call`, of a function with two arguments.
+        unsafe { function(kind, tasks) };
+    }
 }
 
 /// A tile of a field, as `native/peer.h` has it.
@@ -245,6 +262,14 @@ impl Program for Shared {
 
     fn region(&mut self) {
         self.call("peer_region");
+    }
+
+    fn flat(&mut self, flat: Flat, tasks: u32) {
+        self.call_with("peer_flat", [flat as u32, tasks]);
+    }
+
+    fn grow(&mut self, shape: Growth, tasks: u32) {
+        self.call_with("peer_grow", [shape as u32, tasks]);
     }
 
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {

@@ -5,8 +5,8 @@ use crate::cases::Case;
 use crate::native::Shared;
 use crate::programs::lines::{ICEORYX, Kind};
 use crate::programs::{
-    Chili, Dinero, Ffmpeg, ForkUnion, Program, Published, Rayon, Sequential, Serial, Tanada,
-    Threads, Tiles, Valgrind, ffmpeg, inline, spawned,
+    Chili, Dinero, FLATS, Ffmpeg, Flat, ForkUnion, GROWTHS, Growth, Program, Published, Rayon,
+    Sequential, Serial, Tanada, Threads, Tiles, Valgrind, ffmpeg, inline, spawned,
 };
 use std::path::PathBuf;
 use tanada_runtime::{deliveries, policies};
@@ -91,6 +91,8 @@ const FFMPEG_SETTINGS: &[Setting] =
 
 const RUN_N: &[(&str, &str)] = &[("PEERS_RUN_N", "1")];
 
+const TASKLOOP: &[(&str, &str)] = &[("PEERS_TASKLOOP", "1"), ("OMP_PROC_BIND", "true")];
+
 const GCC_SETTINGS: &[Setting] = &[setting("active", ACTIVE), setting("passive", PASSIVE)];
 const LLVM_SETTINGS: &[Setting] = &[
     setting("blocktime infinite", BLOCKTIME),
@@ -111,8 +113,8 @@ macro_rules! native {
     };
 }
 
-/// The case in which peers with several settings run at their defaults: what idle workers cost a user who configures nothing.
-const AT_DEFAULTS: &str = "idle";
+/// The cases in which peers with several settings run at their defaults: what idle workers cost a user who configures nothing.
+const AT_DEFAULTS: &[&str] = &["idle", "regions"];
 
 const ANY: u16 = u16::MAX;
 
@@ -142,37 +144,41 @@ fn others() -> Vec<Peer> {
             "Tanada's decoder without tasks"
         ONE "serial" [stencil] => Start::Serial;
             "the plain loop"
-        ANY "rayon" [wavefront stencil idle] => Start::Rayon;
+        ANY "rayon" [wavefront flat dynamic stencil idle regions] => Start::Rayon;
             "rayon: joins, parallel loops, tasks spawned at a count of zero"
         ANY "floor/rayon-counters" [wavefront] => Start::RayonCounters;
             "by hand on rayon: the first released task runs at once"
-        ANY "chili" [stencil idle] => Start::Chili;
+        ANY "chili" [flat stencil idle regions] => Start::Chili;
             "chili: joins at a heartbeat"
-        ANY "fork_union" [stencil idle] => Start::ForkUnion;
+        ANY "fork_union" [flat stencil idle regions] => Start::ForkUnion;
             "fork_union: parallel loops of spinning threads"
-        ANY "onetbb" [wavefront build stencil idle] => native!("TBB");
+        ANY "onetbb" [wavefront build flat dynamic stencil idle regions] => native!("TBB");
             "oneTBB: flow graph, parallel loops"
         ANY "onetbb/tiles" [stencil] => native!("TBB", Native::Tiles);
             "oneTBB: a flow graph of Tanada's tiles over time steps"
         ANY "floor/tbb-counters" [wavefront] => native!("TBB_COUNTERS");
             "by hand on oneTBB: the first released task runs at once"
-        ANY "taskflow" [wavefront build idle] => native!("TASKFLOW");
+        ANY "taskflow" [wavefront build flat idle regions] => native!("TASKFLOW");
             "Taskflow: its graph, each frame waited for"
         ANY "taskflow/run-n" [wavefront] in &[setting("", RUN_N)] => native!("TASKFLOW");
             "Taskflow: its graph, all frames at once by `run_n`"
         ANY "taskflow/tiles" [stencil] => native!("TASKFLOW", Native::Tiles);
             "Taskflow: a graph of Tanada's tiles over time steps"
-        ANY "gcc-openmp" [wavefront build stencil idle] in GCC_SETTINGS => native!("OPENMP_GCC");
+        ANY "gcc-openmp" [wavefront build flat dynamic stencil idle regions] in GCC_SETTINGS => native!("OPENMP_GCC");
             "OpenMP of gcc: tasks with `depend`, parallel loops"
         ANY "gcc-openmp/doacross" [wavefront] in GCC_SETTINGS => native!("DOACROSS_GCC");
             "OpenMP of gcc: `ordered(2)`, `depend(sink)`, `depend(source)`; with edges=2 the loop's order for left"
-        ANY "gcc-openmp/passive" [idle] in &[setting("", PASSIVE)] => native!("OPENMP_GCC");
+        ANY "gcc-openmp/taskloop" [flat] in &[setting("", TASKLOOP)] => native!("OPENMP_GCC");
+            "OpenMP of gcc: `taskloop`"
+        ANY "gcc-openmp/passive" [idle regions] in &[setting("", PASSIVE)] => native!("OPENMP_GCC");
             "the same with OMP_WAIT_POLICY=passive"
-        ANY "llvm-openmp" [wavefront build stencil idle] in LLVM_SETTINGS => native!("OPENMP_LLVM");
+        ANY "llvm-openmp" [wavefront build flat dynamic stencil idle regions] in LLVM_SETTINGS => native!("OPENMP_LLVM");
             "OpenMP of LLVM: the same source"
         ANY "llvm-openmp/doacross" [wavefront] in LLVM_SETTINGS => native!("DOACROSS_LLVM");
             "OpenMP of LLVM: the same source"
-        ANY "llvm-openmp/blocktime-0" [idle] in &[setting("", BLOCKTIME_0)] => native!("OPENMP_LLVM");
+        ANY "llvm-openmp/taskloop" [flat] in &[setting("", TASKLOOP)] => native!("OPENMP_LLVM");
+            "OpenMP of LLVM: the same source"
+        ANY "llvm-openmp/blocktime-0" [idle regions] in &[setting("", BLOCKTIME_0)] => native!("OPENMP_LLVM");
             "the same with KMP_BLOCKTIME=0"
         ANY "floor/row-progress" [wavefront] => native!("ROW_PROGRESS");
             "by hand: a count of finished tasks for each row, a store a task, spinning; it has no edges, so both graphs are one"
@@ -219,6 +225,19 @@ fn others() -> Vec<Peer> {
     }
 }
 
+/// The cases of a policy. The first is for those that stand for all.
+const SIMULATED: &[&str] = &[
+    "sim",
+    "wavefront",
+    "build",
+    "flat",
+    "dynamic",
+    "stencil",
+    "h264",
+    "idle",
+    "regions",
+];
+
 /// Returns all peers, Tanada's policies first.
 pub(crate) fn all() -> Vec<Peer> {
     let mut policies = policies::native();
@@ -231,8 +250,8 @@ pub(crate) fn all() -> Vec<Peer> {
         name: format!("tanada/{}", entry.name),
         about: entry.summary,
         cases: match simulated.contains(&Some(entry)) {
-            true => &["wavefront", "build", "stencil", "h264", "idle", "sim"],
-            false => &["wavefront", "build", "stencil", "h264", "idle"],
+            true => SIMULATED,
+            false => &SIMULATED[1..],
         },
         absent: None,
         settings: AS_IT_IS,
@@ -293,7 +312,7 @@ impl Peer {
                 let most = usize::from(workers) + 1;
                 &self.settings[..most.min(self.settings.len())]
             }
-            _ if case == AT_DEFAULTS && self.settings.len() > 1 => AS_IT_IS,
+            _ if AT_DEFAULTS.contains(&case) && self.settings.len() > 1 => AS_IT_IS,
             _ => self.settings,
         }
     }
@@ -312,6 +331,24 @@ impl Peer {
     pub(crate) fn graphs(&self) -> (bool, bool) {
         let openmp = self.name.ends_with("openmp");
         (!openmp, openmp || matches!(self.start, Start::Tanada(_)))
+    }
+
+    /// Returns the ways in which the peer makes independent tasks.
+    pub(crate) fn flats(&self) -> &'static [Flat] {
+        let loops = self.name.ends_with("/taskloop") || self.name == "taskflow";
+        match self.start {
+            Start::Chili | Start::ForkUnion => &FLATS[..1],
+            _ if loops => &FLATS[..1],
+            _ => &FLATS,
+        }
+    }
+
+    /// Returns the shapes in which the peer's tasks are registered while others run: native peers begin in a region of their own.
+    pub(crate) fn growths(&self) -> &'static [Growth] {
+        match self.start {
+            Start::Shared(..) => &GROWTHS[..3],
+            _ => &GROWTHS,
+        }
     }
 
     /// Returns how the peer sends messages; `None` if it does not.

@@ -32,11 +32,11 @@ pub(crate) const CASE: Case = Case {
     derive: |_| Vec::new(),
 };
 
-/// Name, number and length of sections.
-const SECTIONS: &[(&str, u32, Duration)] = &[
-    ("sections=2s", 1, Duration::from_secs(2)),
-    ("sections=10ms", 100, Duration::from_millis(10)),
-    ("sections=100us", 10_000, Duration::from_micros(100)),
+/// Name, length and number of sections.
+const SECTIONS: &[(&str, Duration, u32)] = &[
+    ("sections=2s", Duration::from_secs(2), 1),
+    ("sections=10ms", Duration::from_millis(10), 100),
+    ("sections=100us", Duration::from_micros(100), 10_000),
 ];
 
 /// The body that each worker runs in a region.
@@ -83,37 +83,73 @@ impl Sections {
 }
 
 fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
-    let mut program = peer.open(&CASE, job.workers)?;
+    let mut samples = Vec::new();
+    costs(&CASE, job, peer, SECTIONS, |name, costs| {
+        let values = [
+            ("idle_percent_of_core", costs.idle),
+            ("region_percent_of_core", costs.regions),
+            ("seconds", costs.seconds),
+        ];
+        samples.push(Sample::new(name, &values));
+        samples.push(Sample::new(name, &[("lost_core_seconds", costs.lost)]));
+    })?;
+    Ok(samples)
+}
+
+/// What regions and the sections behind them cost; see the module's documentation.
+pub(super) struct Costs {
+    /// How many regions there were.
+    pub(super) number: u32,
+    /// Percent of a core, in the sections.
+    pub(super) idle: f64,
+    /// Percent of a core that regions take besides.
+    pub(super) regions: f64,
+    /// Time of all regions.
+    pub(super) seconds: f64,
+    /// Core seconds.
+    pub(super) lost: f64,
+}
+
+/// Measures regions with each of the wanted `sections` (name, length and number), and calls `each` with the result.
+pub(super) fn costs(
+    case: &'static Case,
+    job: &Job,
+    peer: &Peer,
+    sections: &'static [(&'static str, Duration, u32)],
+    mut each: impl FnMut(&'static str, Costs),
+) -> Fallible<()> {
+    let mut program = peer.open(case, job.workers)?;
     native::set_body(BODY_NS, job.rate)?;
     (0..10).for_each(|_| program.region());
-    let mut samples = Vec::new();
-    for &(name, sections, length) in SECTIONS.iter().filter(|section| job.wants(section.0)) {
+    for &(name, length, number) in sections.iter().filter(|section| job.wants(section.0)) {
         // Threads that still look for work after the last region go to sleep meanwhile.
         Sections::default().add(Duration::from_millis(50));
         std::thread::sleep(Duration::from_millis(250));
         let body = native::body_ns(BODY_NS, job.workers);
         let mut serial = Sections::default();
-        let mut regions = 0.0;
+        let mut seconds = 0.0;
         let before = processor_ns(ClockId::ProcessCPUTime);
-        for _ in 0..sections {
+        for _ in 0..number {
             let start = Instant::now();
             program.region();
-            regions += start.elapsed().as_secs_f64();
+            seconds += start.elapsed().as_secs_f64();
             serial.add(length);
         }
         let all = processor_ns(ClockId::ProcessCPUTime) - before;
-        let bodies = f64::from(sections) * f64::from(job.workers) * body;
-        let lost = serial.others * 1e-9 + f64::from(job.workers) * regions - bodies * 1e-9;
+        let bodies = f64::from(number) * f64::from(job.workers) * body;
         let beside = (100.0 * (all - serial.own - serial.others - bodies) / serial.wall).max(0.0);
-        let values = [
-            ("idle_percent_of_core", serial.percent()),
-            ("region_percent_of_core", beside),
-            ("seconds", regions),
-        ];
-        samples.push(Sample::new(name, &values));
-        samples.push(Sample::new(name, &[("lost_core_seconds", lost)]));
+        each(
+            name,
+            Costs {
+                number,
+                idle: serial.percent(),
+                regions: beside,
+                seconds,
+                lost: serial.others * 1e-9 + f64::from(job.workers) * seconds - bodies * 1e-9,
+            },
+        );
     }
-    Ok(samples)
+    Ok(())
 }
 
 #[cfg(test)]

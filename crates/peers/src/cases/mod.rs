@@ -1,9 +1,12 @@
 //! The cases: what is measured. A new case is a file here and a line in [`all`].
 
 mod build;
+mod dynamic;
+mod flat;
 mod h264;
 mod idle;
 mod messages;
+mod regions;
 mod sim;
 mod smt;
 mod stencil;
@@ -37,6 +40,9 @@ const fn metric(name: &'static str, unit: &'static str, better: Better) -> Metri
 /// All metrics that a row may have.
 pub(crate) const METRICS: &[Metric] = &[
     metric("core_ns_per_task", "ns", Better::Less),
+    metric("ns_per_task", "ns", Better::Less),
+    metric("ns_per_region", "ns", Better::Less),
+    metric("peak_mib", "MiB", Better::Less),
     metric("metg_ns", "ns", Better::Less),
     metric("least_worker_share", "ratio", Better::More),
     metric("ns_per_build", "ns", Better::Less),
@@ -47,6 +53,7 @@ pub(crate) const METRICS: &[Metric] = &[
     metric("instructions_per_second", "instructions/s", Better::More),
     metric("idle_percent_of_core", "%", Better::Less),
     metric("region_percent_of_core", "%", Better::Less),
+    metric("idle_and_region_percent", "%", Better::Less),
     metric("lost_core_seconds", "core-s", Better::Less),
     metric("ns_round_trip", "ns", Better::Less),
     metric("cpu_ns_per_message", "ns", Better::Less),
@@ -130,9 +137,12 @@ pub(crate) fn all() -> &'static [Case] {
     &[
         build::CASE,
         wavefront::CASE,
+        flat::CASE,
+        dynamic::CASE,
         stencil::CASE,
         h264::CASE,
         idle::CASE,
+        regions::CASE,
         sim::CASE,
         smt::CASE,
         messages::CASE,

@@ -1,6 +1,6 @@
 //! chili: fork-join in which a worker gives work away only when a heartbeat asks for it.
 
-use super::{Field, Program, Shape, Swept, sweep_rows};
+use super::{Field, Flat, Program, Shape, Swept, sweep_rows};
 use crate::{Fallible, native};
 use chili::{Config, Scope, ThreadPool};
 use std::num::NonZero;
@@ -56,6 +56,10 @@ fn rows(scope: &mut Scope<'_>, shape: Shape, from: &[f32], first: usize, to: &mu
 impl Program for Chili {
     fn region(&mut self) {
         tasks(&mut self.scope, 0, self.workers);
+    }
+
+    fn flat(&mut self, _flat: Flat, count: u32) {
+        tasks(&mut self.scope, 0, count);
     }
 
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {

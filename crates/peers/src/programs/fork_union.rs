@@ -1,6 +1,6 @@
 //! fork_union: threads that spin between parallel loops.
 
-use super::{Field, Program, Swept, sweep_rows};
+use super::{Field, Flat, Program, Swept, sweep_rows};
 use crate::{Fallible, native};
 use fork_union::ThreadPool;
 use std::sync::Mutex;
@@ -18,6 +18,13 @@ impl ForkUnion {
 impl Program for ForkUnion {
     fn region(&mut self) {
         drop(self.0.for_threads(|thread, _| native::task(thread as u32)));
+    }
+
+    fn flat(&mut self, _flat: Flat, tasks: u32) {
+        drop(
+            self.0
+                .for_n(tasks as usize, |at| native::task(at.task_index as u32)),
+        );
     }
 
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {

@@ -57,6 +57,57 @@ impl Edges {
 /// Both graphs.
 pub(crate) const EDGES: [Edges; 2] = [Edges::Two, Edges::Three];
 
+/// How independent tasks are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flat {
+    /// Their number is known before: a template, a parallel loop.
+    Template = 0,
+    /// One by one, while others run: a scope. Registered by the thread that measures, if the peer can do that, else by a worker.
+    Scope = 1,
+}
+
+impl Flat {
+    /// Returns the part of `params` that names the way.
+    pub(crate) fn params(self) -> &'static str {
+        match self {
+            Flat::Template => "graph=template",
+            Flat::Scope => "graph=scope",
+        }
+    }
+}
+
+/// Both ways.
+pub(crate) const FLATS: [Flat; 2] = [Flat::Template, Flat::Scope];
+
+/// Who registers tasks while others run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// Each task registers the next.
+    Chain = 0,
+    /// Task n registers the tasks 2n + 1 and 2n + 2.
+    Tree = 1,
+    /// One task registers all others.
+    Worker = 2,
+    /// The thread that measures registers all, which is no worker.
+    Outside = 3,
+}
+
+impl Growth {
+    /// Returns the part of `params` that names the shape.
+    pub(crate) fn params(self) -> &'static str {
+        match self {
+            Growth::Chain => "shape=chain",
+            Growth::Tree => "shape=tree",
+            Growth::Worker => "shape=loop,from=worker",
+            Growth::Outside => "shape=loop,from=outside",
+        }
+    }
+}
+
+/// All shapes.
+pub(crate) const GROWTHS: [Growth; 4] =
+    [Growth::Chain, Growth::Tree, Growth::Worker, Growth::Outside];
+
 /// A runtime in its best setting, as far as the cases use it. A peer offers the functions of the cases that [`crate::peers`] lists for it.
 #[expect(unused_variables, reason = "the names of the parameters document them")]
 pub(crate) trait Program {
@@ -80,6 +131,14 @@ pub(crate) trait Program {
     }
     /// One parallel region: a task for each worker.
     fn region(&mut self) {
+        no_part();
+    }
+    /// Runs tasks 0 to `tasks`, which wait for nothing, in the way `flat`. Waits for their end.
+    fn flat(&mut self, flat: Flat, tasks: u32) {
+        no_part();
+    }
+    /// Runs `tasks` tasks that are registered while they run, in the shape `shape`. Waits for their end.
+    fn grow(&mut self, shape: Growth, tasks: u32) {
         no_part();
     }
     /// Runs `sweeps` sweeps over a square of `size` points a side, and returns their time and result.

@@ -1,6 +1,8 @@
 //! rayon, with a dependency count a task.
 
-use super::{Edges, Field, Program, Swept, TASKS, predecessors, successors, sweep_rows};
+use super::{
+    Edges, Field, Flat, Growth, Program, Swept, TASKS, predecessors, successors, sweep_rows,
+};
 use crate::{Fallible, native};
 use rayon::prelude::*;
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
@@ -58,6 +60,31 @@ pub(crate) fn spawned<'scope>(scope: &Scope<'scope>, wave: &'scope Wave, at: u32
     }
 }
 
+fn leaves(scope: &Scope<'_>, tasks: u32) {
+    for at in 0..tasks {
+        scope.spawn(move |_| native::task(at));
+    }
+}
+
+fn chain(scope: &Scope<'_>, at: u32, tasks: u32) {
+    if at < tasks {
+        scope.spawn(move |scope| {
+            native::task(at);
+            chain(scope, at + 1, tasks);
+        });
+    }
+}
+
+fn tree(scope: &Scope<'_>, at: u32, tasks: u32) {
+    if at < tasks {
+        scope.spawn(move |scope| {
+            native::task(at);
+            tree(scope, 2 * at + 1, tasks);
+            tree(scope, 2 * at + 2, tasks);
+        });
+    }
+}
+
 impl Program for Rayon {
     fn build(&mut self, edges: Edges) {
         self.wave = Some(Wave::new(edges));
@@ -85,6 +112,24 @@ impl Program for Rayon {
                 .with_max_len(1)
                 .for_each(native::task)
         });
+    }
+
+    fn flat(&mut self, flat: Flat, tasks: u32) {
+        match flat {
+            Flat::Template => self
+                .pool
+                .install(|| (0..tasks).into_par_iter().for_each(native::task)),
+            Flat::Scope => self.grow(Growth::Outside, tasks),
+        }
+    }
+
+    fn grow(&mut self, shape: Growth, tasks: u32) {
+        match shape {
+            Growth::Chain => self.pool.scope(|scope| chain(scope, 0, tasks)),
+            Growth::Tree => self.pool.scope(|scope| tree(scope, 0, tasks)),
+            Growth::Worker => self.pool.scope(|scope| leaves(scope, tasks)),
+            Growth::Outside => self.pool.in_place_scope(|scope| leaves(scope, tasks)),
+        }
     }
 
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {

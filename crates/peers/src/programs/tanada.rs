@@ -1,13 +1,13 @@
 //! Tanada, under any registered policy.
 
 use super::simulated::{record, simulate};
-use super::{Checksum, Counted, Edges, Program, Stream, Swept, TASKS, predecessors};
+use super::{Checksum, Counted, Edges, Flat, Growth, Program, Stream, Swept, TASKS, predecessors};
 use crate::cases::Case;
 use crate::{Fallible, native};
 use md5::{Digest as _, Md5};
 use tanada_harness::recording::Recording;
 use tanada_harness::rounds::{once, site};
-use tanada_runtime::{Cancel, Instance, Pool, SGroup, TGroup, TemplateBuilder, Token};
+use tanada_runtime::{Cancel, Instance, Pool, SGroup, Scope, TGroup, TemplateBuilder, Token};
 use tanada_workloads::workload::{Facts, Output};
 use tanada_workloads::{Purpose, Site, Way};
 
@@ -69,6 +69,8 @@ pub(crate) struct Tanada {
     graph: Option<Instance<'static, ()>>,
     /// A task for each worker.
     region: Instance<'static, ()>,
+    /// The template of as many independent tasks.
+    flat: Option<(u32, Instance<'static, ()>)>,
     recording: Option<Recording>,
 }
 
@@ -76,6 +78,31 @@ pub(crate) struct Tanada {
 fn groups(at: u32) -> (TGroup, SGroup) {
     let row = at / super::COLUMNS;
     (TGroup(1 + row / 2), SGroup(1 + row))
+}
+
+fn leaf(s: &Scope<'_>, at: u32) {
+    s.task("task").register(move |_| native::task(at));
+}
+
+/// Registers task `at` of a chain that ends before `tasks`.
+fn chain(s: &Scope<'_>, at: u32, tasks: u32) {
+    if at < tasks {
+        s.task("task").register(move |s| {
+            native::task(at);
+            chain(s, at + 1, tasks);
+        });
+    }
+}
+
+/// Registers task `at` of a binary tree of `tasks` tasks.
+fn tree(s: &Scope<'_>, at: u32, tasks: u32) {
+    if at < tasks {
+        s.task("task").register(move |s| {
+            native::task(at);
+            tree(s, 2 * at + 1, tasks);
+            tree(s, 2 * at + 2, tasks);
+        });
+    }
 }
 
 impl Tanada {
@@ -93,6 +120,7 @@ impl Tanada {
             pool: pool.build()?,
             graph: None,
             region: region.instance(),
+            flat: None,
             recording: None,
         })
     }
@@ -147,6 +175,41 @@ impl Program for Tanada {
 
     fn region(&mut self) {
         self.region.run(&self.pool, &()).expect("a run that ends");
+    }
+
+    fn flat(&mut self, flat: Flat, tasks: u32) {
+        if flat == Flat::Scope {
+            let run = self.pool.scope(|s| {
+                for at in 0..tasks {
+                    let task = s.task("task").index(u64::from(at));
+                    task.register(move |_| native::task(at));
+                }
+            });
+            return run.expect("a graph that ends");
+        }
+        if self.flat.as_ref().is_none_or(|flat| flat.0 != tasks) {
+            let mut builder = TemplateBuilder::new();
+            for at in 0..tasks {
+                builder.task("task", u64::from(at), move |(), _| native::task(at));
+            }
+            let template = builder.build().expect("tasks that wait for nothing");
+            self.flat = Some((tasks, template.instance()));
+        }
+        let (_, instance) = self.flat.as_mut().expect("built above");
+        instance.run(&self.pool, &()).expect("a run that ends");
+    }
+
+    fn grow(&mut self, shape: Growth, tasks: u32) {
+        let run = self.pool.scope(|s| match shape {
+            Growth::Chain => chain(s, 0, tasks),
+            Growth::Tree => tree(s, 0, tasks),
+            Growth::Outside => (0..tasks).for_each(|at| leaf(s, at)),
+            Growth::Worker => {
+                s.task("all")
+                    .register(move |s| (0..tasks).for_each(|at| leaf(s, at)));
+            }
+        });
+        run.expect("a graph that ends");
     }
 
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
