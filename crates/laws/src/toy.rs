@@ -166,11 +166,22 @@ impl<D: Dispatcher> Toy<'_, D> {
 
     fn run(mut self) -> Result<Log, Violation> {
         let (graph, placement) = (self.env.graph, self.env.placement);
+        let mut roots = Vec::new();
         for task in 0..graph.len() {
             if self.unresolved[task] == 0 {
-                let ready = self.becomes_ready(task, WorkerId::NONE);
-                self.dispatcher.inject(&mut self.env, ready);
+                roots.push(self.becomes_ready(task, WorkerId::NONE));
             }
+        }
+        // One by one, or at once under every other seed: a policy must make no difference.
+        if self.env.seed % 2 == 0 {
+            self.dispatcher.inject_all(&mut self.env, &mut roots);
+            assert!(
+                roots.is_empty(),
+                "`inject_all` must drain what became ready"
+            );
+        }
+        for root in roots {
+            self.dispatcher.inject(&mut self.env, root);
         }
         self.log_wakes(0);
         self.env.wakes.clear(); // all workers are awake

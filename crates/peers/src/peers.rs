@@ -343,9 +343,11 @@ impl Peer {
         }
     }
 
-    /// Returns the shapes in which the peer's tasks are registered while others run: native peers begin in a region of their own.
+    /// Returns the shapes in which the peer's tasks are registered while others run: native peers begin in a region of their own. LLVM's
+    /// runtime with one thread runs a task inside of its registration, so a chain would need a stack as long as it is.
     pub(crate) fn growths(&self) -> &'static [Growth] {
         match self.start {
+            Start::Shared(..) if self.name == "llvm-openmp" => &GROWTHS[1..3],
             Start::Shared(..) => &GROWTHS[..3],
             _ => &GROWTHS,
         }

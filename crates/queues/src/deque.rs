@@ -130,6 +130,25 @@ impl Owner {
         total_order();
     }
 
+    /// As [`Owner::push`] for each of `tasks`, the first of them first. They become visible at once, by one store.
+    pub fn push_all(&mut self, tasks: impl ExactSizeIterator<Item = Ready>) {
+        let bottom = self.shared.bottom.0.load(Ordering::Relaxed);
+        let number = tasks.len() as u64;
+        self.top_seen = self.shared.top.0.load(Ordering::Acquire);
+        while bottom + number - self.top_seen > self.shared.slots(self.buffer).len() as u64 {
+            self.grow(bottom);
+        }
+        let slots = self.shared.slots(self.buffer);
+        let mut end = bottom;
+        // No more than there is room for, whatever the iterator says of its length.
+        for (index, task) in (bottom..bottom + number).zip(tasks) {
+            slot(slots, index).store(task.into_word().get(), Ordering::Relaxed);
+            end = index + 1;
+        }
+        self.shared.bottom.0.store(end, Ordering::SeqCst);
+        total_order();
+    }
+
     #[cold]
     fn grow(&mut self, bottom: u64) {
         let old = self.shared.slots(self.buffer);
@@ -284,6 +303,13 @@ impl Stealer {
             .shared
             .slots(self.shared.current.load(Ordering::Acquire));
         Some(slot(slots, top).load(Ordering::Relaxed))
+    }
+
+    /// Returns how many tasks have been taken from the old end so far, by a `SeqCst` load.
+    #[inline]
+    pub(crate) fn taken(&self) -> u64 {
+        total_order();
+        self.shared.top.0.load(Ordering::SeqCst)
     }
 
     /// Returns the number of tasks at some moment during the call.

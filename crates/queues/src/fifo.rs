@@ -1,13 +1,10 @@
-//! A first-in first-out queue for any number of threads on both sides.
+//! A first-in first-out queue for any number of threads on both sides, which is short.
 
 use std::collections::VecDeque;
 
 use crate::Ready;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, total_order};
-
-/// The queue of tasks that became ready outside of any worker.
-pub type Injector = Fifo;
 
 /// The queue of tasks that were sent to one worker. Other workers may take from it if the policy lets them, so that mail to a worker
 /// which runs a long task does not wait while others are idle. That is why it is no single-receiver queue.

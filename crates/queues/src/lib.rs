@@ -30,6 +30,7 @@
 #[allow(unsafe_code)]
 mod deque;
 mod fifo;
+mod injector;
 mod lane;
 mod padded;
 #[allow(unsafe_code)]
@@ -39,7 +40,8 @@ mod slot;
 pub mod sync;
 
 pub use deque::{Owner, Steal, Stealer, deque};
-pub use fifo::{Fifo, Injector, Mailbox};
+pub use fifo::{Fifo, Mailbox};
+pub use injector::Injector;
 pub use lane::{Descriptor, Garbage, LaneReceiver, LaneSender, LaneShape, LaneWords};
 pub use padded::Padded;
 pub use ready::Ready;

@@ -30,6 +30,23 @@ fn pop(owner: &mut Owner) -> Option<u64> {
 }
 
 #[test]
+fn tasks_pushed_at_once_come_out_in_the_same_order() {
+    let (mut owner, stealer) = deque();
+    owner.push(task(1));
+    owner.push_all((2..=100).map(task).collect::<Vec<_>>().into_iter());
+    owner.push_all(std::iter::empty());
+    assert_eq!((owner.len(), stealer.len()), (100, 100));
+    for n in 1..=50 {
+        assert_eq!(stealer.steal(), Steal::Taken(task(n)));
+    }
+    owner.push_all([101, 102].map(task).into_iter());
+    for n in (51..=102).rev() {
+        assert_eq!(owner.pop(), Some(task(n)));
+    }
+    assert!(owner.pop().is_none() && stealer.is_empty());
+}
+
+#[test]
 fn smoke() {
     let (mut owner, stealer) = deque();
     assert_eq!((pop(&mut owner), steal(&stealer)), (None, None));

@@ -21,6 +21,22 @@ fn smoke() {
     assert_eq!((mail.pop(), mail.is_empty()), (None, true));
 }
 
+#[test]
+fn tasks_that_come_together_stay_in_order() {
+    let queue = Injector::new();
+    let mut some = Vec::from_iter((1..=3).map(task));
+    queue.push_all(&mut some);
+    assert!(some.is_empty());
+    assert_eq!(queue.pop(), Some(task(1)));
+    queue.push(task(4));
+    queue.push_all(&mut Vec::from_iter((5..=6).map(task)));
+    assert_eq!((queue.len(), queue.is_empty()), (5, false));
+    (2..=6).for_each(|n| assert_eq!(queue.pop(), Some(task(n))));
+    assert_eq!((queue.pop(), queue.len()), (None, 0));
+    queue.push_all(&mut Vec::new());
+    assert!(queue.is_empty());
+}
+
 /// Several senders and receivers: everything once, and each receiver sees each sender's tasks in order.
 #[test]
 fn stress() {

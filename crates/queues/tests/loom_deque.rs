@@ -150,3 +150,18 @@ fn no_push_is_overlooked_by_a_sleeper() {
         assert!(wakes || !sleeps, "the worker sleeps and no thread wakes it");
     });
 }
+
+/// Tasks that become visible together, in a buffer that has to grow for them.
+#[test]
+fn tasks_pushed_at_once_against_a_thief() {
+    loom::model(|| {
+        let (mut owner, stealer) = deque();
+        owner.push(task(1));
+        let thief = thread::spawn(move || [steal(&stealer), steal(&stealer)]);
+        owner.push_all([2, 3].map(task).into_iter());
+        let mut taken: Vec<u64> = owner.pop().map(|task| task.handle()).into_iter().collect();
+        taken.extend(thief.join().unwrap().into_iter().flatten());
+        taken.extend(drain(&mut owner));
+        assert_each_once(taken, 3);
+    });
+}

@@ -81,7 +81,7 @@ pub use pool::{Bind, DEFAULT_POLICY, MAX_WORKERS, Pool, PoolBuilder};
 pub use tanada_policy::{Hints, WorkerId, deliveries, registry as policies};
 pub use team::{Member, Region, RegionDecision, Schedule};
 #[doc(hidden)]
-pub use worker::{calls, sleep};
+pub use worker::{calls, held, sleep};
 
 /// The README's program, compiled and run as a doc test.
 #[cfg(doctest)]

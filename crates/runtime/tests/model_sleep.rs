@@ -31,6 +31,12 @@ impl Pool {
         self.sleep.wake_anyone();
     }
 
+    /// Makes several tasks available at once.
+    fn push_some(&self, tasks: usize) {
+        self.tasks.fetch_add(tasks, SeqCst);
+        self.sleep.wake_some(tasks);
+    }
+
     fn worker(&self, me: usize, forks: bool) {
         self.sleep.enter(me);
         self.sleep.begin_search(me);
@@ -44,7 +50,7 @@ impl Pool {
                     assert!(self.sleep.count_idle() < self.workers);
                     // The first task makes the others, as a task that releases successors does.
                     if self.ran.fetch_add(1, SeqCst) == 0 && forks {
-                        (1..self.total).for_each(|_| self.push());
+                        self.push_some(self.total - 1);
                     }
                     if self.ran.load(SeqCst) == self.total {
                         self.sleep.close();
@@ -85,7 +91,7 @@ fn scenario(workers: usize, total: usize, forks: bool) {
 
 /// Two tasks that wait for each other need two workers at once: a worker that finds one must see that another worker looks for
 /// the other.
-fn meeting(workers: usize) {
+fn meeting(workers: usize, push: fn(&Pool)) {
     let pool = Arc::new(Pool {
         sleep: Sleep::new(workers),
         tasks: AtomicUsize::new(0),
@@ -115,7 +121,44 @@ fn meeting(workers: usize) {
             })
         })
         .collect();
-    (0..2).for_each(|_| pool.push());
+    push(&pool);
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().expect("a worker that ends"));
+}
+
+/// Tasks that all wait for each other, made available by one call after all workers have fallen asleep: each worker is woken by that call,
+/// since a worker that finds its task wakes nobody before the others have come.
+fn woken_at_once(workers: usize) {
+    let pool = Arc::new(Pool {
+        sleep: Sleep::new(workers),
+        tasks: AtomicUsize::new(0),
+        ran: AtomicUsize::new(0),
+        total: workers,
+        workers,
+    });
+    let barrier = Arc::new(shuttle::sync::Barrier::new(workers));
+    let threads: Vec<_> = (0..workers)
+        .map(|me| {
+            let (pool, barrier) = (Arc::clone(&pool), Arc::clone(&barrier));
+            thread::spawn(move || {
+                pool.sleep.enter(me);
+                pool.sleep.begin_search(me);
+                while !pool.take() {
+                    if pool.sleep.doze(me, || pool.tasks.load(SeqCst) > 0) == Woke::Close {
+                        return;
+                    }
+                }
+                barrier.wait();
+            })
+        })
+        .collect();
+    // A worker that sleeps goes on sleeping, so it does not matter that each is asked at another time.
+    let asleep = |worker: Option<tanada_runtime::sleep::Idle>| worker.is_some_and(|w| w.asleep);
+    while !pool.sleep.idle().all(asleep) {
+        thread::yield_now();
+    }
+    pool.push_some(workers);
     threads
         .into_iter()
         .for_each(|thread| thread.join().expect("a worker that ends"));
@@ -263,8 +306,30 @@ fn exhaustive_narrowing_up_to_a_bound() {
 
 #[test]
 fn a_finder_passes_the_wake_up_on() {
-    Runner::new(RandomScheduler::new(20_000), Default::default()).run(|| meeting(2));
-    Runner::new(PctScheduler::new(3, 20_000), Default::default()).run(|| meeting(3));
+    Runner::new(RandomScheduler::new(20_000), Default::default()).run(|| meeting(2, twice));
+    Runner::new(PctScheduler::new(3, 20_000), Default::default()).run(|| meeting(3, twice));
+}
+
+fn twice(pool: &Pool) {
+    (0..2).for_each(|_| pool.push());
+}
+
+fn at_once(pool: &Pool) {
+    pool.push_some(2);
+}
+
+#[test]
+fn tasks_that_come_together_are_found() {
+    Runner::new(RandomScheduler::new(20_000), Default::default()).run(|| meeting(2, at_once));
+    Runner::new(PctScheduler::new(3, 20_000), Default::default()).run(|| meeting(3, at_once));
+}
+
+#[test]
+fn one_call_wakes_a_worker_for_each_task() {
+    for workers in [2, 3] {
+        Runner::new(RandomScheduler::new(5_000), Default::default())
+            .run(move || woken_at_once(workers));
+    }
 }
 
 #[test]

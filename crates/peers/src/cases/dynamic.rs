@@ -1,7 +1,7 @@
 //! Tasks that are registered while others run: a million at a time, with empty bodies.
 //!
-//! `shape=chain`: each task registers the next. `shape=tree`: task n registers the tasks 2n + 1 and 2n + 2. `shape=loop`: one loop registers
-//! all of them, in a task (`from=worker`) or on a thread that is no worker (`from=outside`).
+//! `shape=chain`: each task registers the next. `shape=tree`: task n registers the tasks 2n + 1 and 2n + 2. `shape=loop`: one loop
+//! registers all of them, in a task (`from=worker`) or on a thread that is no worker (`from=outside`).
 //!
 //! `ns_per_task` is the time from the call to its return / tasks: the lower quartile of the runs of a process. `peak_mib` is how much more
 //! memory the process had at most during one run, in the first of the shapes that are measured; for a shape alone, name it by `--params`.

@@ -8,6 +8,7 @@
 //! workers.
 
 use crate::{Dispatcher, Env, Hints, Op, Origin, Ready, Site, Wake, WorkerId};
+use tanada_queues::Padded;
 use tanada_queues::sync::atomic::{AtomicUsize, Ordering};
 use tanada_queues::sync::{Mutex, total_order};
 
@@ -160,21 +161,22 @@ impl<R: Rule, L: Recorder> State<R, L> {
 /// The dispatcher that applies rule `R` in one shared pool.
 #[derive(Debug)]
 pub struct Central<R, L = ()> {
-    state: Mutex<State<R, L>>,
-    /// `State::available`, readable without the lock; written with the lock held.
-    available: AtomicUsize,
+    state: Padded<Mutex<State<R, L>>>,
+    /// `State::available`, readable without the lock; written with the lock held. On a line of its own: idle workers read it again and
+    /// again, and would slow down the lock and the pool behind it.
+    available: Padded<AtomicUsize>,
 }
 
 impl<R: Rule, L: Recorder> Central<R, L> {
     /// Returns what was recorded so far, and begins a new record.
     pub fn take_record(&self) -> L {
-        std::mem::take(&mut self.state.lock().recorder)
+        std::mem::take(&mut self.state.0.lock().recorder)
     }
 
     #[inline]
     fn available(&self) -> usize {
         total_order();
-        self.available.load(Ordering::SeqCst)
+        self.available.0.load(Ordering::SeqCst)
     }
 
     /// Returns whether `worker` would get nothing: the pool is empty, or this worker is given no tasks.
@@ -187,11 +189,11 @@ impl<R: Rule, L: Recorder> Central<R, L> {
     #[inline]
     fn enter<T>(&self, env: &mut impl Env, event: impl FnOnce(&mut State<R, L>) -> T) -> T {
         env.charge(Op::Pool);
-        let mut state = self.state.lock();
+        let mut state = self.state.0.lock();
         let before = state.available;
         let answer = event(&mut state);
         let after = state.available;
-        self.available.store(after, Ordering::SeqCst);
+        self.available.0.store(after, Ordering::SeqCst);
         drop(state);
         total_order();
         if after > before {
@@ -237,8 +239,8 @@ impl<R: Rule, L: Recorder> Dispatcher for Central<R, L> {
             recorder: L::default(),
         };
         let shared = Central {
-            state: Mutex::new(state),
-            available: AtomicUsize::new(0),
+            state: Padded(Mutex::new(state)),
+            available: Padded(AtomicUsize::new(0)),
         };
         (shared, site.placement.ids().map(|_| Vec::new()).collect())
     }
@@ -246,6 +248,22 @@ impl<R: Rule, L: Recorder> Dispatcher for Central<R, L> {
     fn inject<E: Env>(&self, env: &mut E, task: Ready) {
         let (on, hints) = (place(env), R::READS.of(env, &task));
         self.enter(env, |state| state.ready(task, on, hints));
+    }
+
+    fn inject_all<E: Env>(&self, env: &mut E, tasks: &mut Vec<Ready>) {
+        let on = place(env);
+        while !tasks.is_empty() {
+            // Some at a time, so that their hints need no allocation.
+            let mut hints = [Hints::default(); 32];
+            let some = tasks.len().min(hints.len());
+            for (hints, task) in hints.iter_mut().zip(&*tasks) {
+                *hints = R::READS.of(env, task);
+            }
+            self.enter(env, |state| {
+                let tasks = tasks.drain(..some).zip(hints);
+                tasks.for_each(|(task, hints)| state.ready(task, on, hints));
+            });
+        }
     }
 
     #[inline]

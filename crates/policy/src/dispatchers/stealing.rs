@@ -191,9 +191,11 @@ impl<F: Family> Stealing<F> {
     /// Out of line, so that the loop in which nearly all tasks are handed over stays small.
     #[inline(never)]
     fn push_all<E: Env>(deque: &mut Owner, env: &mut E, tasks: &mut Vec<Ready>) {
-        for task in tasks.drain(..) {
-            Self::push_own(deque, env, task);
+        for _ in 0..tasks.len() {
+            env.charge(Op::OwnPush);
+            env.wake(Wake::Anyone);
         }
+        deque.push_all(tasks.drain(..));
     }
 
     /// [`Dispatcher::next`], out of line as [`Stealing::push_all`] is. The origin is returned apart from the task, so that both travel in
@@ -290,6 +292,8 @@ impl<F: Family> Dispatcher for Stealing<F> {
 
     const READS_GROUPS: bool = F::READS_GROUPS;
     const NEWEST_FIRST: bool = true;
+    /// What has no size remembers nothing of the tasks that are taken.
+    const HANDS_ON: bool = !F::MAILS && size_of::<F::Memory>() == 0;
 
     fn build(site: &Site<'_>) -> (Self, Vec<Self::Local>) {
         let (locals, seats) = site
@@ -333,6 +337,17 @@ impl<F: Family> Dispatcher for Stealing<F> {
                 env.wake(Wake::Anyone);
             }
         }
+    }
+
+    fn inject_all<E: Env>(&self, env: &mut E, tasks: &mut Vec<Ready>) {
+        if F::MAILS {
+            tasks.drain(..).for_each(|task| self.inject(env, task));
+            return;
+        }
+        env.charge(Op::Pool);
+        let number = tasks.len().min(usize::from(env.active()));
+        self.injected.push_all(tasks);
+        (0..number).for_each(|_| env.wake(Wake::Anyone));
     }
 
     #[inline]

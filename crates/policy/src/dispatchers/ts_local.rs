@@ -54,6 +54,16 @@ use tanada_queues::{Padded, Slot};
 /// S groups that are equal modulo this are associated with one worker.
 const OWNERS: usize = 1024;
 
+/// Owners in one cache line.
+const OWNERS_A_LINE: usize = 32;
+
+/// Returns the place of an owner: neighbouring S groups, which often move at the same time and belong to different workers, are not on one
+/// cache line.
+#[inline]
+const fn owner_at(group: usize) -> usize {
+    group % (OWNERS / OWNERS_A_LINE) * OWNERS_A_LINE + group / (OWNERS / OWNERS_A_LINE)
+}
+
 /// As many empty T groups, and half of all besides, may stay in a seat.
 const MOST_EMPTY: usize = 64;
 
@@ -377,7 +387,7 @@ pub struct TsLocal {
     placement: Placement,
     /// The T' that was opened last, 0 while there is none. Read often, written once a T group.
     opened: Padded<AtomicU32>,
-    /// The worker of each S group s, at (s - 1) mod [`OWNERS`]. Read often, written when a group moves.
+    /// The worker of each S group s, at [`owner_at`] (s - 1). Read often, written when a group moves.
     owners: Box<[AtomicU16]>,
     /// How many tasks of S0 became ready outside any worker.
     injected: Padded<AtomicUsize>,
@@ -386,7 +396,7 @@ pub struct TsLocal {
 impl TsLocal {
     #[inline]
     fn owner_entry(&self, s: u32) -> &AtomicU16 {
-        &self.owners[(s - 1) as usize % OWNERS]
+        &self.owners[owner_at((s - 1) as usize % OWNERS)]
     }
 
     /// Returns the worker at whose seat tasks of S group `s` are put.
@@ -709,10 +719,9 @@ impl Dispatcher for TsLocal {
             seats: site.placement.ids().map(|_| Seat::new()).collect(),
             placement: site.placement.clone(),
             opened: Padded(AtomicU32::new(0)),
-            owners: (0..workers)
-                .cycle()
-                .map(AtomicU16::new)
-                .take(OWNERS)
+            // `owner_at` transposes a table of 32 by 32 places, so it is its own inverse.
+            owners: (0..OWNERS)
+                .map(|at| AtomicU16::new((owner_at(at) % usize::from(workers)) as u16))
                 .collect(),
             injected: Padded(AtomicUsize::new(0)),
         };

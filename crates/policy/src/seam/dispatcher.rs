@@ -144,6 +144,10 @@ pub trait Dispatcher: Send + Sync + Sized + 'static {
     /// order in which they become ready then begins with the last declared, so that the first declared runs next: program order.
     const NEWEST_FIRST: bool = false;
 
+    /// Whether [`Dispatcher::turn`] with one released task does nothing but return that task as [`Origin::Handed`]. An engine may then go
+    /// on with the task and leave the call out.
+    const HANDS_ON: bool = false;
+
     /// Whether it reads [`Site::prepared`]. The native engine does not know a graph before it ran, so it does not offer such a policy.
     const NEEDS_PREPARED: bool = false;
 
@@ -155,6 +159,15 @@ pub trait Dispatcher: Send + Sync + Sized + 'static {
 
     /// A task became ready outside any worker.
     fn inject<E: Env>(&self, env: &mut E, task: Ready);
+
+    /// The tasks in `tasks` became ready outside any worker, in this order.
+    ///
+    /// By default `inject` for each. A policy overrides it to do all in one critical section. It must drain `tasks`.
+    fn inject_all<E: Env>(&self, env: &mut E, tasks: &mut Vec<Ready>) {
+        for task in tasks.drain(..) {
+            self.inject(env, task);
+        }
+    }
 
     /// A task became ready on this worker.
     fn ready<E: Env>(&self, local: &mut Self::Local, env: &mut E, task: Ready);

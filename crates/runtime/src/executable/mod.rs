@@ -69,16 +69,22 @@ pub(crate) trait Executable {
     /// Releases what waits for the thing. Its memory may be gone when this returns.
     unsafe fn finish(header: NonNull<Header>, worker: &WorkerCore);
 
+    /// Does both, `run_body` and `finish`. If the worker [chains](WorkerCore::chains), it may go on in the same way with a task that
+    /// becomes ready thereby, instead of leaving it among the released ones.
+    #[inline(always)]
+    unsafe fn run_and_finish(header: NonNull<Header>, worker: &WorkerCore) {
+        // SAFETY: the caller keeps this trait's contract, and the calls come in its order.
+        unsafe {
+            Self::run_body(header, worker);
+            Self::finish(header, worker);
+        }
+    }
+
     /// The table that headers of this type point to.
     const KIND: Kind = Kind {
         observed: Self::OBSERVED,
-        run_and_finish: |header, worker| {
-            // SAFETY: the caller keeps this trait's contract, and the calls come in its order.
-            unsafe {
-                Self::run_body(header, worker);
-                Self::finish(header, worker);
-            }
-        },
+        // SAFETY: the caller keeps this trait's contract.
+        run_and_finish: |header, worker| unsafe { Self::run_and_finish(header, worker) },
         run_body: Self::run_body,
         finish: Self::finish,
     };
@@ -147,6 +153,12 @@ fn header_of(task: &Ready) -> NonNull<Header> {
         .address()
         .and_then(|address| NonNull::new(address as *mut Header));
     header.unwrap_or_else(|| foreign_task())
+}
+
+/// Consumes the right to run a task and returns the task's header: for a kind that runs it itself, as the contract of [`Executable`] says.
+#[inline]
+pub(crate) fn claim(task: Ready) -> NonNull<Header> {
+    header_of(&task)
 }
 
 /// Ends the process and never returns: a task would end on a pool that does not own it, and its waiting thread would never wake.

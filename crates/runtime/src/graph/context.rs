@@ -1,9 +1,11 @@
 //! The way of a task that became ready, from its graph to the policy.
 
 use super::GraphCore;
-use super::slab::NodeRef;
+use super::slab::{NodeRef, Slab};
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
 use tanada_policy::Ready;
 
 /// The graph, the pool and the worker, if any, for which graph code runs.
@@ -13,13 +15,159 @@ pub(super) struct Context<'a> {
     pub(super) pool: &'a PoolShared,
     /// The worker that this thread is; `None` on a thread outside of `pool`.
     pub(super) worker: Option<&'a WorkerCore>,
+    /// What this thread keeps if it is none and runs the body of a scope.
+    pub(super) outside: Option<&'a Outside>,
+}
+
+/// What a thread that is no worker keeps while it runs the body of a scope.
+#[derive(Default)]
+pub(super) struct Outside {
+    /// Free nodes.
+    nodes: RefCell<Vec<NodeRef>>,
+    /// Activities of the graph that are counted in advance.
+    ahead: Cell<usize>,
+    /// How many were counted the last time.
+    step: Cell<usize>,
+    /// How many times [`MANY`] tasks may be ready before this thread waits, less one.
+    patience: Cell<u32>,
+}
+
+/// The most nodes that such a thread takes at once, and the most activities that it counts at once.
+const MOST_AHEAD: usize = 64;
+
+/// Ready tasks of one graph, above which a thread that registers more helps to run them, or waits.
+const MANY: usize = if cfg!(miri) { 64 } else { 1 << 15 };
+
+/// Tasks that a worker runs at once when it helps: more than become ready between two times.
+const HELPED: u32 = 2 * MOST_AHEAD as u32;
+
+/// A pause of a thread that waits for workers, and how many in a row without the end of a task show that these wait for the thread.
+const PAUSE: Duration = Duration::from_micros(100);
+const VAIN_PAUSES: u32 = 100;
+
+impl Outside {
+    /// Counts an activity of `graph`. Returns how many there were, if it had to be counted: once in a while.
+    #[inline]
+    fn activate(&self, graph: &GraphCore) -> Option<usize> {
+        if let Some(left) = self.ahead.get().checked_sub(1) {
+            self.ahead.set(left);
+            return None;
+        }
+        let step = (2 * self.step.get()).clamp(1, MOST_AHEAD);
+        self.step.set(step);
+        self.ahead.set(step);
+        Some(graph.activate(1 + step))
+    }
+
+    /// The body has ended: ends its activity and gives everything back.
+    pub(super) fn end(&self, graph: &GraphCore, slab: &Slab) {
+        let mut nodes = self.nodes.borrow_mut();
+        if !nodes.is_empty() {
+            slab.give_back(&mut nodes, 0);
+        }
+        graph.deactivate(1 + self.ahead.take());
+    }
+
+    fn take_node(&self, slab: &Slab) -> NodeRef {
+        let mut nodes = self.nodes.borrow_mut();
+        if nodes.is_empty() {
+            slab.refill(&mut nodes, (2 * self.step.get()).clamp(1, MOST_AHEAD));
+        }
+        nodes.pop().expect("just refilled")
+    }
 }
 
 impl Context<'_> {
     /// Counts a task that became ready as active, and routes it.
+    #[inline]
     pub(super) fn activate(self, task: Ready) {
-        self.graph.activate(1);
+        self.count_active();
         self.route(task);
+    }
+
+    /// Counts one more activity. Returns whether the graph has so many that a thread that registers tasks should stop for a while.
+    #[inline]
+    fn count_active(self) -> bool {
+        let before = match (self.worker, self.outside) {
+            (Some(worker), _) => self.graph.activate_on(worker, 1),
+            (None, Some(outside)) => outside.activate(self.graph),
+            (None, None) => Some(self.graph.activate(1)),
+        };
+        before.is_some_and(|before| before > MANY)
+    }
+
+    /// As [`Context::activate`], for a thread that registers tasks: if too many are ready, it runs some, or waits until some have run.
+    #[inline]
+    pub(super) fn activate_registered(self, task: Ready) {
+        let many = self.count_active();
+        self.route(task);
+        if many {
+            self.relieve();
+        }
+    }
+
+    #[cold]
+    fn relieve(self) {
+        match (self.worker, self.outside) {
+            (Some(worker), _) => self.help_out(worker),
+            (None, Some(outside)) => self.hold_on(outside),
+            (None, None) => {}
+        }
+    }
+
+    /// Runs ready tasks inside of a task that registers more and more. Not inside of one that runs here in its turn.
+    fn help_out(self, worker: &WorkerCore) {
+        if worker.graph.helps.get() || worker.check_stack().is_err() {
+            return;
+        }
+        worker.graph.helps.set(true);
+        let running = worker.graph.running();
+        for _ in 0..HELPED {
+            let ran = match self.graph.nested.is_on() {
+                true => {
+                    let next = self.take_next(worker);
+                    next.map(|task| self.run(worker, task)).is_some()
+                }
+                false => worker.run_one(),
+            };
+            if !ran {
+                break;
+            }
+        }
+        worker.graph.run(running);
+        worker.graph.helps.set(false);
+    }
+
+    /// Waits until many tasks have run. But if none ends for long, they may wait for what this thread does next: it then waits the next
+    /// time when there are twice as many.
+    fn hold_on(self, outside: &Outside) {
+        let bound = MANY << outside.patience.get().min(20);
+        let (mut least, mut vain) = (self.graph.activities(), 0);
+        if least <= bound {
+            return;
+        }
+        while self.graph.activities() > bound / 2 && !self.pool.is_forked() {
+            std::thread::sleep(PAUSE);
+            let now = self.graph.activities();
+            vain = if now < least { 0 } else { vain + 1 };
+            least = least.min(now);
+            if vain == VAIN_PAUSES {
+                outside.patience.set(outside.patience.get() + 1);
+                return;
+            }
+        }
+    }
+
+    /// As [`Context::route`] for each of `tasks`, which are roots of one run and become ready at the same time. Leaves `tasks` empty.
+    pub(super) fn route_all(self, tasks: &mut Vec<Ready>) {
+        let alone = self.worker.is_some() || self.graph.nested.is_on();
+        if alone || self.graph.watch.0.is_some() {
+            tasks.drain(..).for_each(|task| self.route(task));
+        } else if self.pool.is_forked() {
+            std::mem::take(tasks).into_iter().for_each(std::mem::forget);
+        } else {
+            self.pool.inject_all(tasks);
+        }
     }
 
     /// Passes an active task on: to the table of its graph if that is nested, to the graph's observer if that holds tasks back, else to the
@@ -57,9 +205,10 @@ impl Context<'_> {
     #[inline]
     pub(super) fn take_node(self) -> NodeRef {
         let slab = &self.pool.graphs.slab;
-        match self.worker {
-            Some(worker) => worker.graph.take_node(slab),
-            None => slab.take_one(),
+        match (self.worker, self.outside) {
+            (Some(worker), _) => worker.graph.take_node(slab),
+            (None, Some(outside)) => outside.take_node(slab),
+            (None, None) => slab.take_one(),
         }
     }
 }

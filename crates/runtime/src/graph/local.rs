@@ -2,6 +2,8 @@
 
 use super::GraphCore;
 use super::slab::{NodeRef, Slab};
+use crate::worker::WorkerCore;
+use crate::worker::held::Held;
 use std::cell::{Cell, RefCell};
 
 /// Free nodes that a worker takes from its pool at once. With more than twice as many, it returns some to the pool.
@@ -13,6 +15,10 @@ pub(crate) struct GraphLocal {
     nodes: RefCell<Vec<NodeRef>>,
     /// The graph of the task whose body this worker runs, or null.
     running: Cell<*const GraphCore>,
+    /// What this worker holds back of the countdown of a graph or a room.
+    pub(crate) held: Held<WorkerCore>,
+    /// Whether this worker runs tasks inside of a registration.
+    pub(super) helps: Cell<bool>,
 }
 
 impl Default for GraphLocal {
@@ -20,6 +26,8 @@ impl Default for GraphLocal {
         GraphLocal {
             nodes: RefCell::default(),
             running: Cell::new(std::ptr::null()),
+            held: Held::default(),
+            helps: Cell::new(false),
         }
     }
 }

@@ -55,6 +55,9 @@ struct Poison {
 trait Gate: Send + Sync {
     fn inject(&self, pool: &PoolShared, task: Ready);
 
+    /// As `inject` for each of `tasks`, in one call of the policy. Leaves `tasks` empty.
+    fn inject_all(&self, pool: &PoolShared, tasks: &mut Vec<Ready>);
+
     /// Reports the number of active workers, which has changed.
     fn resized(&self, pool: &PoolShared, active: u16);
 
@@ -89,8 +92,11 @@ impl<D: Dispatcher> DispatcherGate<D> {
                 draws: &mut draws,
                 wakes: &mut wakes,
             };
+            let before = *env.draws;
             call(self.dispatcher(), &mut env);
-            self.draws.fetch_max(draws, Ordering::Relaxed);
+            if draws != before {
+                self.draws.fetch_max(draws, Ordering::Relaxed);
+            }
             wakes.deliver(pool);
         });
     }
@@ -99,6 +105,9 @@ impl<D: Dispatcher> DispatcherGate<D> {
 impl<D: Dispatcher> Gate for DispatcherGate<D> {
     fn inject(&self, pool: &PoolShared, task: Ready) {
         self.ask(pool, |dispatcher, env| dispatcher.inject(env, task));
+    }
+    fn inject_all(&self, pool: &PoolShared, tasks: &mut Vec<Ready>) {
+        self.ask(pool, |dispatcher, env| dispatcher.inject_all(env, tasks));
     }
     fn resized(&self, pool: &PoolShared, active: u16) {
         self.ask(pool, |dispatcher, env| dispatcher.resized(env, active));
@@ -171,6 +180,11 @@ impl PoolShared {
         self.gate.inject(self, task);
     }
 
+    /// As [`PoolShared::inject`] for each of `tasks`, in one call of the policy. Leaves `tasks` empty.
+    pub(crate) fn inject_all(&self, tasks: &mut Vec<Ready>) {
+        self.gate.inject_all(self, tasks);
+    }
+
     /// Calls the governor at `now`.
     pub(crate) fn govern(&self, now: u64) {
         if let Some(governed) = &self.governed {
@@ -203,6 +217,11 @@ impl PoolShared {
     /// Makes and returns a dispatcher of the pool's policy for a nested graph.
     pub(crate) fn order(&self) -> Box<dyn Order> {
         self.gate.order(self)
+    }
+
+    /// Returns whether the pool has a governor.
+    pub(crate) fn is_governed(&self) -> bool {
+        self.governed.is_some()
     }
 
     /// Returns another reference to this pool.

@@ -47,12 +47,13 @@ struct PolicyState<L> {
 
 impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     pub(crate) fn new(
-        core: WorkerCore,
+        mut core: WorkerCore,
         dispatcher: Arc<D>,
         local: D::Local,
         observer: O::Worker,
         meter: M,
     ) -> Self {
+        core.chains = D::HANDS_ON && !O::Worker::WATCHES && !M::GOVERNS;
         Worker {
             core,
             dispatcher,
@@ -83,10 +84,15 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 loop {
                     self.execute_observed(task, origin);
                     if M::GOVERNS && !self.is_active() {
+                        self.core.graph.held.settle(&self.core);
                         self.hand_over();
                         break;
                     }
-                    let next = self.turn();
+                    let mut next = self.turn();
+                    if next.is_none() && self.core.graph.held.is_some() {
+                        self.core.graph.held.settle(&self.core);
+                        next = self.turn();
+                    }
                     if self.core.pool.is_disturbed() {
                         self.disturbed();
                     }
@@ -115,20 +121,6 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     #[inline]
     fn is_active(&self) -> bool {
         self.core.pool.sleep.is_active(self.core.id.index())
-    }
-
-    /// Hands the released tasks to the policy and takes none.
-    #[cold]
-    fn hand_over(&self) {
-        self.ask(|dispatcher, local, env| {
-            let mut released = self.core.released.borrow_mut();
-            if D::NEWEST_FIRST {
-                released.reverse();
-            }
-            for task in released.drain(..) {
-                dispatcher.ready(local, env, task);
-            }
-        });
     }
 
     /// What may happen between two tasks: a fork in the last call of the policy, or a call for this worker. It answers with its next task
@@ -270,6 +262,34 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
 impl<D: Dispatcher, O: Observer, M: Meter> Engine for Worker<D, O, M> {
     fn hand_to_policy(&self, task: Ready) {
         self.ask(|dispatcher, local, env| dispatcher.ready(local, env, task));
+    }
+
+    #[cold]
+    fn hand_over(&self) {
+        self.ask(|dispatcher, local, env| {
+            let mut released = self.core.released.borrow_mut();
+            if D::NEWEST_FIRST {
+                released.reverse();
+            }
+            for task in released.drain(..) {
+                dispatcher.ready(local, env, task);
+            }
+        });
+    }
+
+    fn run_one(&self) -> bool {
+        if M::GOVERNS && !self.is_active() {
+            return false;
+        }
+        let next = self.ask(|dispatcher, local, env| dispatcher.next(local, env));
+        let Some((task, origin)) = next else {
+            return false;
+        };
+        self.execute_observed(task, origin);
+        if !self.core.released.borrow().is_empty() {
+            self.hand_over();
+        }
+        true
     }
 
     #[inline]

@@ -59,7 +59,8 @@ impl Env for NativeEnv<'_> {
 pub(crate) struct Wakes {
     /// Whether there are any, so that [`Wakes::deliver`] has one thing to check.
     asked: bool,
-    anyone: bool,
+    /// How many workers, whichever, are to be woken.
+    anyone: usize,
     /// More workers than `these` has room for were named: a wake-up allocates nothing.
     everyone: bool,
     these: SmallVec<[WorkerId; 8]>,
@@ -69,7 +70,7 @@ impl Wakes {
     fn add(&mut self, whom: Wake) {
         self.asked = true;
         match whom {
-            Wake::Anyone => self.anyone = true,
+            Wake::Anyone => self.anyone += 1,
             Wake::This(_) if self.these.len() == self.these.inline_size() => self.everyone = true,
             Wake::This(worker) => self.these.push(worker),
         }
@@ -96,9 +97,8 @@ impl Wakes {
                 pool.sleep.wake_this(worker.index());
             }
         }
-        // One worker is enough, whatever the number of calls: a woken worker wakes the next one when it finds a task.
-        if std::mem::take(&mut self.anyone) {
-            pool.sleep.wake_anyone();
+        if self.anyone > 0 {
+            pool.sleep.wake_some(std::mem::take(&mut self.anyone));
         }
     }
 }

@@ -5,6 +5,7 @@
 pub mod calls;
 mod engine;
 mod env;
+pub mod held;
 pub mod sleep;
 mod stack;
 
@@ -30,6 +31,9 @@ pub(crate) struct WorkerCore {
     pub(crate) id: WorkerId,
     /// Whether the pool has no other worker, so that dependency counts need no atomic subtraction.
     pub(crate) alone: bool,
+    /// Whether a task that ends may run the one task that it makes ready at once, without a word to the policy or to anybody else: its turn
+    /// would do just that ([`Dispatcher::HANDS_ON`](tanada_policy::Dispatcher::HANDS_ON)).
+    pub(crate) chains: bool,
     pool: Arc<PoolShared>,
     pub(crate) stack: Stack,
     /// Tasks that became ready because a task ended on this worker. The worker's next turn hands them to the policy.
@@ -45,6 +49,12 @@ trait Engine {
     /// Hands a task that became ready on this worker to the policy.
     fn hand_to_policy(&self, task: Ready);
 
+    /// Hands the released tasks to the policy.
+    fn hand_over(&self);
+
+    /// Runs a task that the policy has, and hands what it releases to the policy. Returns whether there was one.
+    fn run_one(&self) -> bool;
+
     /// Runs a task, reports its start and end to the observer, and releases what waits for it.
     fn execute_observed(&self, task: Ready, origin: Origin);
 }
@@ -53,6 +63,7 @@ impl WorkerCore {
     pub(crate) fn new(id: WorkerId, pool: Arc<PoolShared>, stack: Stack) -> Self {
         WorkerCore {
             id,
+            chains: false,
             alone: pool.placement.workers() == 1,
             pool,
             stack,
@@ -93,12 +104,37 @@ impl WorkerCore {
     pub(crate) fn answer(&self) -> bool {
         let (calls, me) = (&self.pool.calls, self.id.index());
         let mut rest = false;
+        if self.graph.held.is_some() && self.is_called() {
+            self.settle();
+        }
         for _ in 0..calls.waiting(me) {
             // A part may wait itself, and answer there.
             let Some(part) = calls.take(me) else { break };
             rest |= part.run(self);
         }
         rest
+    }
+
+    /// Gives back what this worker holds of a countdown, and hands the tasks that become ready thereby to the policy.
+    #[cold]
+    pub(crate) fn settle(&self) {
+        self.graph.held.settle(self);
+        if !self.released.borrow().is_empty() {
+            self.engine().hand_over();
+        }
+    }
+
+    /// As [`WorkerCore::settle`], unless it is the countdown `of`.
+    #[inline]
+    pub(crate) fn settle_unless(&self, of: *const ()) {
+        if self.graph.held.is_of_another(of) {
+            self.settle();
+        }
+    }
+
+    /// Runs a task that the policy has for this worker, inside of one that runs. Returns whether there was one.
+    pub(crate) fn run_one(&self) -> bool {
+        self.engine().run_one()
     }
 
     /// Returns an error if too little is left of this worker's stack to wait for another graph or call in a task.

@@ -5,7 +5,9 @@
 //! `searching` is the number of searching workers. A set bit in `asleep` announces that its worker sleeps or is about to.
 //!
 //! A thread that wakes a worker first *claims* the worker's bit (`fetch_and`), so only one thread wakes each sleeper. It also counts the
-//! worker as searching before the worker runs. So a burst of new tasks wakes one worker, instead of making one system call for each task.
+//! worker as searching before the worker runs. So tasks that become available one by one wake one worker, instead of making one system
+//! call for each task. Tasks that become available together wake as many workers, as far as fewer search: a chain in which each woken
+//! worker wakes the next would take one wake-up after the other.
 //!
 //! The first `width` workers are *active*: all of them, unless a governor runs fewer. The others take no tasks and are not woken for any.
 //! They are *parked*: asleep, with their bits set.
@@ -14,7 +16,8 @@
 //! - Falling asleep ([`Sleep::doze`]): set the worker's bit; leave `searching`; call `may_have`. If that returns true, take the bit back
 //!   and search again; else park until another thread has cleared the bit.
 //! - Waking ([`Sleep::wake_anyone`]), after the task was made available: if `searching > 0`, do nothing; else count one worker more as
-//!   searching, claim a bit (or take the count back), and unpark its worker.
+//!   searching, claim a bit (or take the count back), and unpark its worker. [`Sleep::wake_some`], after several tasks: the same again and
+//!   again, as long as fewer workers search than tasks were made available. It does all that `wake_anyone` does, and more workers search.
 //! - Finding a task ([`Sleep::end_search`]): leave `searching`. The last worker to leave wakes another one. There may be more tasks than
 //!   the one that was found, and the threads that published them woke no worker because they saw `searching > 0`.
 //! - Parking ([`Sleep::park`], by a searching worker that is not active): set the worker's bit; leave `searching`; call `wake_anyone`;
@@ -81,10 +84,10 @@ const BITS: usize = u64::BITS as usize;
 /// Which workers of a pool sleep and how many search.
 #[derive(Debug)]
 pub struct Sleep {
-    /// One bit a worker; see the module's documentation.
-    asleep: Box<[AtomicU64]>,
-    /// Number of searching workers.
-    searching: AtomicUsize,
+    /// One bit a worker; see the module's documentation. Each word is on a line of its own, apart from what every worker reads.
+    asleep: Box<[Padded<AtomicU64>]>,
+    /// Number of searching workers. On a line of its own: all workers write it, and all read the pointers beside it.
+    searching: Padded<AtomicUsize>,
     workers: Box<[Counts]>,
     closing: AtomicBool,
     /// Number of active workers. On a line of its own: governed workers load it after each task.
@@ -138,9 +141,9 @@ impl Sleep {
     pub fn new(workers: usize) -> Self {
         Sleep {
             asleep: (0..workers.div_ceil(BITS))
-                .map(|_| AtomicU64::new(0))
+                .map(|_| Padded::default())
                 .collect(),
-            searching: AtomicUsize::new(0),
+            searching: Padded(AtomicUsize::new(0)),
             workers: (0..workers).map(|_| Counts::default()).collect(),
             closing: AtomicBool::new(false),
             width: Padded(AtomicUsize::new(workers)),
@@ -185,14 +188,14 @@ impl Sleep {
     #[inline]
     pub fn begin_search(&self, me: usize) {
         self.workers[me].turn();
-        self.searching.fetch_add(1, SeqCst);
+        self.searching.0.fetch_add(1, SeqCst);
     }
 
     /// Counts worker `me`, which calls this and was searching, as busy: it found a task.
     #[inline]
     pub fn end_search(&self, me: usize) {
         self.workers[me].turn();
-        if self.searching.fetch_sub(1, SeqCst) == 1 {
+        if self.searching.0.fetch_sub(1, SeqCst) == 1 {
             self.wake_anyone();
         }
     }
@@ -200,12 +203,12 @@ impl Sleep {
     /// Puts this searching worker to sleep, unless `may_have` ([`Dispatcher::may_have`](tanada_policy::Dispatcher::may_have)) returns true.
     /// Returns when there may be a task, or when the pool closes.
     pub fn doze(&self, me: usize, may_have: impl Fn() -> bool) -> Woke {
-        let (word, bit) = (&self.asleep[me / BITS], 1 << (me % BITS));
+        let (word, bit) = (&self.asleep[me / BITS].0, 1 << (me % BITS));
         word.fetch_or(bit, SeqCst);
-        self.searching.fetch_sub(1, SeqCst);
+        self.searching.0.fetch_sub(1, SeqCst);
         if may_have() || self.closing.load(SeqCst) {
             if word.fetch_and(!bit, SeqCst) & bit != 0 {
-                self.searching.fetch_add(1, SeqCst);
+                self.searching.0.fetch_add(1, SeqCst);
             }
             // Otherwise another thread has claimed the bit and counted this worker as searching.
             let vain = &self.workers[me].vain;
@@ -219,14 +222,14 @@ impl Sleep {
     /// Puts this searching worker, which is not active, to sleep until it is active again, or until the pool closes; unless `called`
     /// returns true. May return early, too: after [`Sleep::call`].
     pub fn park(&self, me: usize, called: impl Fn() -> bool) -> Woke {
-        let (word, bit) = (&self.asleep[me / BITS], 1 << (me % BITS));
+        let (word, bit) = (&self.asleep[me / BITS].0, 1 << (me % BITS));
         word.fetch_or(bit, SeqCst);
-        self.searching.fetch_sub(1, SeqCst);
+        self.searching.0.fetch_sub(1, SeqCst);
         // Other threads may have woken no worker because this one was counted, or was busy.
         self.wake_anyone();
         if self.is_active(me) || called() || self.closing.load(SeqCst) {
             if word.fetch_and(!bit, SeqCst) & bit != 0 {
-                self.searching.fetch_add(1, SeqCst);
+                self.searching.0.fetch_add(1, SeqCst);
             }
         } else {
             self.wait_for_wake(me);
@@ -236,7 +239,7 @@ impl Sleep {
 
     /// Waits until another thread has cleared the bit of worker `me`, which calls this, and so has counted it as searching.
     fn wait_for_wake(&self, me: usize) {
-        let (word, bit) = (&self.asleep[me / BITS], 1 << (me % BITS));
+        let (word, bit) = (&self.asleep[me / BITS].0, 1 << (me % BITS));
         self.workers[me].waits.store(true, SeqCst);
         while word.load(SeqCst) & bit != 0 {
             thread::park();
@@ -255,23 +258,39 @@ impl Sleep {
     /// Wakes a worker if none searches, because a task became available that any worker may take.
     #[inline]
     pub fn wake_anyone(&self) {
-        if self.searching.load(SeqCst) == 0 {
+        if self.searching.0.load(SeqCst) == 0 {
             self.wake_a_sleeper();
         }
     }
 
-    /// Wakes some active sleeper, if there is one.
-    fn wake_a_sleeper(&self) {
+    /// Wakes workers until as many search as `tasks` tasks became available that any worker may take, or no active worker sleeps.
+    #[inline]
+    pub fn wake_some(&self, tasks: usize) {
+        // Other workers may leave `searching` meanwhile: a wake-up for each task is enough.
+        for _ in 0..tasks {
+            if self.searching.0.load(SeqCst) >= tasks || !self.wake_a_sleeper() {
+                return;
+            }
+        }
+    }
+
+    /// Wakes some active sleeper, if there is one. Returns whether there was.
+    fn wake_a_sleeper(&self) -> bool {
         for (index, word) in self.asleep.iter().enumerate() {
             // Both are loaded again for each look: the width may have become smaller.
-            let sleeper =
-                || first_below(word.load(SeqCst), self.width().saturating_sub(index * BITS));
+            let sleeper = || {
+                first_below(
+                    word.0.load(SeqCst),
+                    self.width().saturating_sub(index * BITS),
+                )
+            };
             while let Some(bit) = sleeper() {
                 if self.claim_and_wake(index * BITS + bit) {
-                    return;
+                    return true;
                 }
             }
         }
+        false
     }
 
     /// Wakes worker `whom` if it sleeps, because a task became available that perhaps only that worker may take. If it is not active:
@@ -288,7 +307,7 @@ impl Sleep {
     /// Returns whether it woke the worker.
     #[inline]
     fn wake_if_asleep(&self, whom: usize) -> bool {
-        let asleep = self.asleep[whom / BITS].load(SeqCst) & (1 << (whom % BITS)) != 0;
+        let asleep = self.asleep[whom / BITS].0.load(SeqCst) & (1 << (whom % BITS)) != 0;
         asleep && self.claim_and_wake(whom)
     }
 
@@ -304,12 +323,12 @@ impl Sleep {
     /// Wakes worker `whom`. Returns false if another thread has done so already, or the worker itself has taken its bit back.
     fn claim_and_wake(&self, whom: usize) -> bool {
         // Before the bit is cleared: otherwise the sleeper could wake up by itself, call `end_search`, and leave a count of -1.
-        self.searching.fetch_add(1, SeqCst);
+        self.searching.0.fetch_add(1, SeqCst);
         let bit = 1 << (whom % BITS);
-        if self.asleep[whom / BITS].fetch_and(!bit, SeqCst) & bit == 0 {
+        if self.asleep[whom / BITS].0.fetch_and(!bit, SeqCst) & bit == 0 {
             // Another thread was faster. Until here `searching` was too high by one, and a third thread may have woken no worker because of
             // that: so this thread wakes a worker instead.
-            if self.searching.fetch_sub(1, SeqCst) == 1 {
+            if self.searching.0.fetch_sub(1, SeqCst) == 1 {
                 self.wake_anyone();
             }
             return false;
@@ -338,7 +357,7 @@ impl Sleep {
         let worker = &self.workers[me];
         let turns = worker.turns.load(Relaxed);
         // The bit first: a worker that set it anew meanwhile has not waited since.
-        let announced = self.asleep[me / BITS].load(SeqCst) & (1 << (me % BITS)) != 0;
+        let announced = self.asleep[me / BITS].0.load(SeqCst) & (1 << (me % BITS)) != 0;
         (turns % 2 == 1).then(|| Idle {
             turns,
             vain: worker.vain.load(Relaxed),

@@ -11,6 +11,7 @@ use crate::error::GraphError;
 use crate::executable::foreign_task;
 use crate::governor::Blocked;
 use crate::pool::PoolShared;
+use crate::worker::held::{Countdown, Settle};
 use crate::worker::sleep::Idle;
 use crate::worker::{self, WorkerCore};
 use parking_lot::Mutex;
@@ -21,7 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tanada_policy::{Origin, Ready};
 
 /// Searches of a worker, after which a task that it does not find is not there.
@@ -29,6 +30,15 @@ const MANY_SEARCHES: u64 = 100;
 
 /// Time between two checks of a waiting thread whether the policy has lost tasks.
 pub(crate) const LOST_CHECK: Duration = Duration::from_millis(100);
+
+/// The longest time between two such checks, after many at which workers were at work.
+const RARE_CHECK: Duration = Duration::from_millis(1600);
+
+/// The time for which a thread outside waits for the end of a graph before it sleeps.
+const SPIN: Duration = Duration::from_micros(50);
+
+/// Its pauses between two looks.
+const SPIN_PAUSES: u32 = 16;
 
 /// Stops graphs from outside: their tasks that have not started are dropped instead of run.
 ///
@@ -72,7 +82,7 @@ pub(crate) struct GraphCore {
     run_id: AtomicU64,
     /// Number of things that can still make a task ready or end one: the body of the scope, live resolvers, ready and running tasks. At
     /// zero the run is over.
-    active: AtomicUsize,
+    active: Countdown,
     /// How many of `active` are resolvers.
     resolvers: AtomicUsize,
     /// Tasks registered minus tasks ended: one counter for each worker, and the last one for threads outside of the pool.
@@ -106,7 +116,7 @@ impl GraphCore {
             this: Weak::clone(this),
             home: pool.number,
             run_id: AtomicU64::new(0),
-            active: AtomicUsize::new(0),
+            active: Countdown::default(),
             resolvers: AtomicUsize::new(0),
             open: (0..=workers).map(|_| OwnLine::default()).collect(),
             stopped: AtomicBool::new(false),
@@ -135,7 +145,7 @@ impl GraphCore {
     ) {
         let run_id = RUN_IDS.fetch_add(1, Ordering::Relaxed);
         self.run_id.store(run_id, Ordering::Relaxed);
-        self.active.store(1, Ordering::Relaxed);
+        self.active.start(1);
         self.resolvers.store(0, Ordering::Relaxed);
         self.stopped.store(false, Ordering::Relaxed);
         self.done.store(false, Ordering::Relaxed);
@@ -259,10 +269,10 @@ impl GraphCore {
                 let count = &self.open[worker.id.index()].0;
                 count.store(count.load(Ordering::Relaxed) + change, Ordering::Relaxed);
             }
+            // Outside of the pool, only the thread that runs the scope's body registers tasks, and none end.
             None => {
-                self.open[self.open.len() - 1]
-                    .0
-                    .fetch_add(change, Ordering::Relaxed);
+                let count = &self.open[self.open.len() - 1].0;
+                count.store(count.load(Ordering::Relaxed) + change, Ordering::Relaxed);
             }
         }
     }
@@ -275,27 +285,54 @@ impl GraphCore {
             .sum()
     }
 
-    /// Adds activities. The caller is part of one itself.
+    /// Adds activities. The caller is part of one itself. Returns how many there were.
     #[inline]
-    pub(super) fn activate(&self, more: usize) {
-        self.active.fetch_add(more, Ordering::Relaxed);
+    pub(super) fn activate(&self, more: usize) -> usize {
+        self.active.add(more)
     }
 
-    /// Ends an activity. The run may be over when this returns.
+    /// Adds activities, on `worker`. Returns how many there were, if they had to be counted: once in a while.
     #[inline]
-    pub(super) fn deactivate(&self) {
-        if self.active.fetch_sub(1, Ordering::AcqRel) == 1 {
+    pub(super) fn activate_on(&self, worker: &WorkerCore, more: usize) -> Option<usize> {
+        let of = std::ptr::from_ref(self).cast();
+        let held = &worker.graph.held;
+        // SAFETY: `active` is this graph's, and the pool keeps its cores.
+        unsafe { held.add(of, &self.active, more, Self::SETTLE, worker) }
+    }
+
+    /// Ends activities that a worker has held.
+    const SETTLE: Settle<WorkerCore> = |of, units, _| {
+        // SAFETY: a core, which the pool keeps; it has not ended before these activities have (contract of `Settle`).
+        unsafe { &*of.cast::<GraphCore>() }.deactivate(units);
+    };
+
+    /// Ends activities. The run may be over when this returns.
+    #[inline]
+    pub(super) fn deactivate(&self, number: usize) {
+        if self.active.end(number) {
             self.end();
         }
     }
 
-    /// Ends the activity of a task that has made `released` others ready, and begins theirs. No other thread has seen these yet.
+    /// Returns the number of activities, those among them that are counted in advance or have not been given back.
+    pub(super) fn activities(&self) -> usize {
+        self.active.left()
+    }
+
+    /// Ends the activity of a task on `worker` that has made `released` others ready, and begins theirs. No other thread has seen these
+    /// yet.
     #[inline]
-    pub(super) fn exchange(&self, released: usize) {
+    pub(super) fn exchange(&self, worker: &WorkerCore, released: usize) {
         match released {
-            0 => self.deactivate(),
+            // SAFETY: the pool keeps its cores; the activity is that of the task, and ends once.
+            0 => unsafe {
+                let of = std::ptr::from_ref(self).cast();
+                worker.graph.held.hold(of, 1, Self::SETTLE, worker);
+            },
             1 => {}
-            more => self.activate(more - 1),
+            more => {
+                self.activate_on(worker, more - 1);
+            }
         }
     }
 
@@ -306,7 +343,7 @@ impl GraphCore {
 
     pub(super) fn drop_resolver(&self) {
         self.resolvers.fetch_sub(1, Ordering::Relaxed);
-        self.deactivate();
+        self.deactivate(1);
     }
 
     /// Wakes the waiting thread: the run is over. Once `done` is set, the core may be in use for another run.
@@ -376,6 +413,9 @@ impl Context<'_> {
         while !self.graph.has_ended() {
             worker.answer();
             let next = self.take_next(worker);
+            if next.is_none() {
+                worker.settle();
+            }
             if let Some(task) = next.or_else(|| self.wait_for_next(worker, &mut stall)) {
                 self.graph.look_away();
                 self.run(worker, task);
@@ -403,20 +443,43 @@ impl Context<'_> {
 }
 
 impl GraphCore {
+    /// Spins until the run is over, for about as long as it takes to wake up a thread twice, before the thread sleeps: it wakes the workers
+    /// and is woken by the last of them. It leaves its hardware thread to a worker that needs it.
+    fn spin(&self, pool: &PoolShared) {
+        if self.watch.0.is_some() {
+            // The program is being recorded, and what it does must not depend on time.
+            return;
+        }
+        let start = Instant::now();
+        while !self.has_ended() && start.elapsed() < SPIN {
+            match pool.has_spare() {
+                true => (0..SPIN_PAUSES).for_each(|_| std::hint::spin_loop()),
+                false => std::thread::yield_now(),
+            }
+        }
+    }
+
     /// Waits on a thread that is no worker of the pool. Detects that the policy has lost tasks.
     fn wait_outside(&self, pool: &PoolShared, mut stall: Stall<'_>) {
+        self.spin(pool);
         let mut suspicion = self.suspicion.lock();
         suspicion.checks = 0;
         let mut blocked = Blocked::default();
+        let mut pause = LOST_CHECK;
         while !self.has_ended() {
-            std::thread::park_timeout(LOST_CHECK);
+            std::thread::park_timeout(pause);
             self.look_for_stall(pool, &mut stall);
             pool.look_for_blocked(&mut blocked);
             let lost = self.resolvers.load(Ordering::Relaxed) == 0 && suspicion.grows(pool);
+            // While workers are at work there is nothing to look for, so this thread looks ever more rarely.
+            pause = match suspicion.checks == 0 && stall.is_at_work() && !pool.is_governed() {
+                true => (2 * pause).min(RARE_CHECK),
+                false => LOST_CHECK,
+            };
             if lost && !self.has_ended() {
                 let why = || GraphError::PolicyLost {
                     policy: pool.policy.clone(),
-                    lost: self.active.load(Ordering::Relaxed),
+                    lost: self.active.left(),
                 };
                 // The tasks' borrows may end here although the tasks have not, so no worker may be left.
                 pool.retire_lost(why());

@@ -43,6 +43,11 @@ impl<'a> Stall<'a> {
         stall
     }
 
+    /// Returns whether workers of the pool were at work at the last check.
+    pub(super) fn is_at_work(&self) -> bool {
+        self.checks == 0
+    }
+
     fn count(&mut self, waits: bool) {
         match self.own {
             Some(own) if waits && !self.counted => own.waiting.fetch_add(1, Ordering::Relaxed),

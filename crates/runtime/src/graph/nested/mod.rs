@@ -203,7 +203,10 @@ impl Context<'_> {
         // A policy may have left tasks of other graphs there, although it must not.
         let before = worker.released.borrow().len();
         worker.execute(task, origin);
-        let released: SmallVec<[Ready; 6]> = worker.released.borrow_mut().drain(before..).collect();
+        let mut released = worker.released.borrow_mut();
+        // What was there may have been handed over meanwhile.
+        let before = before.min(released.len());
+        let released: SmallVec<[Ready; 6]> = released.drain(before..).collect();
         // If there are none, the run may be over.
         if !released.is_empty() {
             self.offer(released);
@@ -224,6 +227,7 @@ impl Context<'_> {
                 graph: unsafe { &*graph.into_inner() },
                 pool: worker.pool(),
                 worker: Some(worker),
+                outside: None,
             };
             context.help(worker);
         });
@@ -234,9 +238,9 @@ impl Context<'_> {
         };
         // SAFETY: the node is free and this thread's; the ticket belongs to no graph; its body borrows nothing. A `Ticket` is a node whose
         // body is called with a `WorkerCore`.
-        unsafe { node.fill(std::ptr::null(), &Ticket::KIND, description, 0, 0, body) };
-        let ticket = node.drop_edges(1);
-        self.dispatch(ticket.expect("a ticket waits for nothing but the guard"));
+        let (_, ticket) =
+            unsafe { node.fill(std::ptr::null(), &Ticket::KIND, description, 0, 0, body) };
+        self.dispatch(ticket.expect("a ticket waits for nothing"));
     }
 
     /// Does what a ticket says: runs a task of the graph, if there is one.

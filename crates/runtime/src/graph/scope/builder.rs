@@ -85,6 +85,10 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
 
     /// Registers the task. It may run before this returns. (In a child of `fork(2)` it is leaked.)
     ///
+    /// If more than 32,768 tasks of the graph are ready, a worker that registers one more runs some of the ready tasks before this returns:
+    /// a body that registers that many must not hold a lock that they take. Any other thread waits until half of them have run, unless none
+    /// ends for 10 ms. So a loop that registers without end needs bounded memory.
+    ///
     /// Costs one node of the pool, and a lock for each dependency. Nodes are reused, so in the long run only these allocate: a closure
     /// above 64 bytes, a ninth dependency, and the seventh task that waits for one.
     ///
@@ -120,7 +124,8 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
         let (edges, count) = (after.len() as u32, self.count);
         // SAFETY: the node is free and this thread's. The graph's run ends before `'scope` does, because `Pool::scope` waits for it. A
         // `Task` is a node whose body is called with a `Scope`.
-        let generation = unsafe { node.fill(graph, &Task::KIND, description, edges, count, body) };
+        let (generation, ready) =
+            unsafe { node.fill(graph, &Task::KIND, description, edges, count, body) };
         let token = Token {
             node,
             generation,
@@ -130,13 +135,16 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
         graph
             .watch
             .tell(|watch| report(watch, token, &description, after));
-        // The guard, and the edges from tasks that have ended.
-        let mut dropped = 1;
-        for &(earlier, generation) in after {
-            dropped += u32::from(!earlier.add_successor(generation, node));
-        }
-        if let Some(ready) = node.drop_edges(dropped) {
-            context.activate(ready);
+        let ready = ready.or_else(|| {
+            // The guard, and the edges from tasks that have ended.
+            let mut dropped = 1;
+            for &(earlier, generation) in after {
+                dropped += u32::from(!earlier.add_successor(generation, node));
+            }
+            node.drop_edges(dropped)
+        });
+        if let Some(ready) = ready {
+            context.activate_registered(ready);
         }
         token
     }

@@ -8,7 +8,7 @@ pub use builder::{SGroup, TGroup, TaskBuilder};
 pub use resolver::Resolver;
 pub(super) use task::discard;
 
-use super::context::Context;
+use super::context::{Context, Outside};
 use super::core::Cancel;
 use super::observer::TaskId;
 use super::slab::NodeRef;
@@ -247,10 +247,12 @@ impl Pool {
             let core = pool.graphs.take_core(pool, worker)?;
             let result = EndOnPanic::around(|| {
                 core.begin(pool, cancel, worker);
+                let outside = Outside::default();
                 let context = Context {
                     graph: &core,
                     pool,
                     worker,
+                    outside: worker.is_none().then_some(&outside),
                 };
                 // SAFETY: `context` outlives this closure and with it the scope, of which the body gets a reference only.
                 let scope = unsafe { Scope::new(context) };
@@ -267,7 +269,7 @@ impl Pool {
                     // The payload of a second panic was dropped, which runs code of the user's.
                     return Err(None);
                 }
-                core.deactivate();
+                outside.end(&core, &pool.graphs.slab);
                 context.wait();
                 Ok(result)
             });

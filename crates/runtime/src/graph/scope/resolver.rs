@@ -37,6 +37,7 @@ impl Resolver {
             graph: &self.graph,
             pool: &self.pool,
             worker: None,
+            outside: None,
         };
         resolve(context, task)
     }

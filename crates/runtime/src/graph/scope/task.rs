@@ -26,6 +26,7 @@ impl Executable for Task {
         };
         let pool = worker.pool();
         graph.check_pool(pool);
+        worker.settle_unless(std::ptr::from_ref(graph).cast());
         worker.graph.run(graph);
         // SAFETY: this is the task's only run.
         let body = unsafe { node.take_body() }.expect("a task runs once");
@@ -33,6 +34,7 @@ impl Executable for Task {
             graph,
             pool,
             worker: Some(worker),
+            outside: None,
         };
         // SAFETY: the core, the pool and the worker outlive this call.
         let scope = unsafe { Scope::new(context) };
@@ -65,10 +67,13 @@ impl Executable for Task {
         worker.graph.give_node(&pool.graphs.slab, node);
         graph.count_open(Some(worker), -1);
         let ready = waiting.into_iter().filter_map(|next| next.drop_edges(1));
-        let mut released = worker.released.borrow_mut();
-        let before = released.len();
-        released.extend(ready);
-        graph.exchange(released.len() - before);
+        let more = {
+            let mut released = worker.released.borrow_mut();
+            let before = released.len();
+            released.extend(ready);
+            released.len() - before
+        };
+        graph.exchange(worker, more);
     }
 }
 

@@ -17,8 +17,8 @@ use tanada_policy::Ready;
 /// A node of a pool.
 ///
 /// [`NodeRef::fill`] writes `header`, `description`, `table` and `body` before it opens the count. The thread that runs the task reads
-/// them; the release and acquire operations of the count order the two. Error messages read `header` and `description`, too: under the
-/// lock of `successors`, or after the run.
+/// them; the release and acquire operations of the count order the two, or those of the queue through which the right goes. Error
+/// messages read `header` and `description`, too: under the lock of `successors`, or after the run.
 #[repr(C, align(64))]
 pub(crate) struct Node {
     header: UnsafeCell<MaybeUninit<Header>>,
@@ -77,8 +77,9 @@ impl NodeRef {
         NodeRef(header.cast())
     }
 
-    /// Makes a free node a task, which becomes ready when `resolves` resolves have come and `edges` edges and the guard are dropped.
-    /// Returns the task's generation.
+    /// Makes a free node a task, which becomes ready when `resolves` resolves have come and `edges` edges and the guard are dropped. If
+    /// there are none of the two, there is no guard, and the task is ready at once. Returns the task's generation, and the right to run it
+    /// if it is ready.
     ///
     /// # Safety
     /// This thread alone holds the free node. `graph` is null or outlives the task, and whatever `body` borrows outlives the task.
@@ -91,7 +92,7 @@ impl NodeRef {
         edges: u32,
         resolves: u32,
         body: ErasedBody,
-    ) -> u32 {
+    ) -> (u32, Option<Ready>) {
         let node = self.get();
         let (table, words) = body.into_parts();
         // SAFETY: this thread alone holds the node (caller), so no other thread reads or writes these cells.
@@ -104,8 +105,12 @@ impl NodeRef {
         node.graph.store(graph.cast_mut(), Ordering::Release);
         // Relaxed: no other thread changes the generation of a free node.
         let generation = node.generation.load(Ordering::Relaxed);
+        if edges == 0 && resolves == 0 {
+            // The count of a free node is zero already, and says the right things: nothing to resolve, too late for an edge.
+            return (generation, Some(self.ready()));
+        }
         node.count.open(generation, edges, resolves);
-        generation
+        (generation, None)
     }
 
     /// Adds an edge, unless the task is ready or has ended. Returns whether the edge was added.
@@ -129,7 +134,8 @@ impl NodeRef {
     #[inline]
     fn ready(&self) -> Ready {
         // SAFETY: the count reaches zero once for each `fill`: it starts above zero, nothing is added at zero, and a subtraction below
-        // zero wraps. So the node is filled, and this is the only right for its run. The pointer is that of the whole node.
+        // zero wraps; or it starts at zero, and `fill` calls this. So the node is filled, and this is the only right for its run. The
+        // pointer is that of the whole node.
         unsafe { Header::ready(self.0.cast()) }
     }
 

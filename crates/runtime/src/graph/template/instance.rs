@@ -9,16 +9,22 @@ use crate::pool::Pool;
 use crate::worker::{self, EndOnPanic};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use tanada_policy::Ready;
 
 /// Room for runs of a template; see [`Template::instance`] and [`Template::instances`].
 pub struct Instance<'env, A> {
     template: Template<'env, A>,
     /// One for each run that can go on at a time.
     rooms: Box<[OwnedRoom<'env, A>]>,
+    /// Room for roots that are handed to the policy at the same time.
+    roots: Vec<Ready>,
     /// Set once a policy has lost tasks of this instance. It may still hold rights to run them, so the instance does not run again, and
     /// its memory is leaked.
     lost: Option<GraphError>,
 }
+
+/// The most roots that are handed to the policy at the same time.
+const ROOTS_AT_ONCE: usize = 256;
 
 /// An owned [`Room`]. The nodes in it point to it, so it is behind a raw pointer and not in a `Box`.
 struct OwnedRoom<'env, A>(NonNull<Room<'env, A>>);
@@ -65,6 +71,7 @@ impl<'env, A> Instance<'env, A> {
         Instance {
             rooms: (0..rooms).map(room).collect(),
             template,
+            roots: Vec::with_capacity(ROOTS_AT_ONCE),
             lost: None,
         }
     }
@@ -154,6 +161,7 @@ impl<A: Sync> Instance<'_, A> {
             return Err(error.clone());
         }
         let pool = pool.usable()?;
+        let roots = &mut self.roots;
         worker::with_current(pool, |worker| {
             let core = pool.graphs.take_core(pool, worker)?;
             let batch = Batch::new(args);
@@ -163,6 +171,7 @@ impl<A: Sync> Instance<'_, A> {
                     graph: &core,
                     pool,
                     worker,
+                    outside: None,
                 };
                 let rooms = &self.rooms[..self.rooms.len().min(args.len().max(1))];
                 core.activate(rooms.len() - 1);
@@ -170,9 +179,15 @@ impl<A: Sync> Instance<'_, A> {
                     // SAFETY: the graph has begun and counts this room as active; no run goes on in it. This call waits for the end of
                     // the graph, so `batch`, its arguments, the template and the room stay; and `A` is `Sync`.
                     unsafe {
-                        room.room()
-                            .begin(&core, pool, &batch, |task| context.route(task))
+                        room.room().begin(&core, pool, &batch, |task| {
+                            roots.push(task);
+                            // As many as there is room for: this allocates nothing.
+                            if roots.len() == roots.capacity() {
+                                context.route_all(roots);
+                            }
+                        })
                     };
+                    context.route_all(roots);
                 }
                 if pool.is_forked() {
                     return true;

@@ -10,11 +10,13 @@
 
 use super::bodies::Body;
 use super::{Shape, TemplateTask};
-use crate::executable::{DESCRIPTION_AT, Description, Executable, Header, foreign_task};
+use crate::executable::{self, DESCRIPTION_AT, Description, Executable, Header, foreign_task};
 use crate::graph::GraphCore;
+use crate::graph::context::Context;
 use crate::graph::observer::{GraphObserver, TaskId};
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
+use crate::worker::held::{Countdown, Settle};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -41,8 +43,21 @@ pub(super) struct Room<'env, A> {
     roots: Box<[u32]>,
     /// Number of nodes without successors.
     sinks: usize,
+    /// Whether workers hold back the sinks that have ended on them, see [`held`](crate::worker::held).
+    holds: bool,
     /// Number of sinks that have not ended.
-    left: OwnLine,
+    left: Countdown,
+}
+
+/// The least sinks of a graph of which workers hold some back: with fewer, the last worker would find out later that it was the last.
+const MANY_SINKS: usize = 32;
+
+/// What has become of a task that ended.
+enum Sink {
+    /// It had successors, or was counted.
+    No,
+    /// It had none, and is to be held back.
+    Held,
 }
 
 /// The arguments of one call of [`Instance::run_each`](super::Instance::run_each), for one run each.
@@ -62,10 +77,6 @@ impl<A> Batch<A> {
         }
     }
 }
-
-/// A counter on cache lines of its own, since workers write it while others read the rest of [`Room`].
-#[repr(align(128))]
-struct OwnLine(AtomicUsize);
 
 /// The most successors that are stored in the node itself.
 const FEW: usize = 3;
@@ -114,7 +125,8 @@ impl<'env, A> Room<'env, A> {
             many: Box::default(),
             roots: shape.roots.clone().into(),
             sinks: shape.sinks,
-            left: OwnLine(AtomicUsize::new(0)),
+            holds: shape.sinks >= MANY_SINKS,
+            left: Countdown::default(),
         });
         let room = NonNull::new(Box::into_raw(room)).expect("a box is not null");
         let mut many = Vec::new();
@@ -213,7 +225,9 @@ impl<'env, A> Room<'env, A> {
     /// A run goes on in which the caller has ended a predecessor of the node, and resolves this dependency for the first time.
     #[inline(always)]
     unsafe fn resolve(&self, at: u32, alone: bool) -> Option<Ready> {
-        let unresolved = &self.unresolved[at as usize];
+        debug_assert!((at as usize) < self.unresolved.len());
+        // SAFETY: places come from the template, which has as many tasks as there are counts.
+        let unresolved = unsafe { self.unresolved.get_unchecked(at as usize) };
         // A count of 1 needs no atomic subtraction: no other thread can change it. The other predecessors' AcqRel subtractions left it,
         // and the Acquire load joins their release sequence, so that their writes are visible. The only worker of a pool never needs one.
         let count = unresolved.load(Ordering::Acquire);
@@ -245,7 +259,7 @@ impl<'env, A> Room<'env, A> {
         node: NonNull<Node<'env, A>>,
         alone: bool,
         mut release: impl FnMut(Ready),
-    ) {
+    ) -> Sink {
         // SAFETY: the run is not over before `node`'s last successor is released or, if it has none, `left` is counted down.
         let (room, successors) = unsafe {
             let room = this.as_ref();
@@ -258,11 +272,63 @@ impl<'env, A> Room<'env, A> {
                 release(ready);
             }
         }
-        if is_sink && room.left.0.fetch_sub(1, Ordering::AcqRel) == 1 {
+        match is_sink {
+            false => Sink::No,
+            // What is reported of runs does not come later because a worker holds something back.
+            true if room.holds && room.graph().watch.0.is_none() => Sink::Held,
+            true => {
+                // SAFETY: this sink has ended.
+                unsafe { Room::sinks_ended(this, 1, alone, release) };
+                Sink::No
+            }
+        }
+    }
+
+    /// Counts `number` sinks that have ended. If all have, begins the next run.
+    ///
+    /// # Safety
+    /// A run goes on in `this`, and each sink is counted once.
+    #[inline]
+    unsafe fn sinks_ended(
+        this: NonNull<Self>,
+        number: usize,
+        alone: bool,
+        release: impl FnMut(Ready),
+    ) {
+        // SAFETY: the run is not over before `left` is counted down.
+        let left = unsafe { &this.as_ref().left };
+        // The only worker of a pool is the only thread that counts down.
+        let last = match alone {
+            true => left.end_alone(number),
+            false => left.end(number),
+        };
+        if last {
             // SAFETY: every node has a path to a sink, so all nodes have ended.
             unsafe { Room::begin_next(this, release) };
         }
     }
+
+    /// Counts sinks that a worker has held back.
+    const SETTLE: Settle<WorkerCore> = |of, number, worker| {
+        let this = NonNull::new(of.cast_mut().cast::<Self>()).expect("of a room");
+        // SAFETY: the run is not over before these sinks are counted, each once (contract of `Settle`).
+        let graph = unsafe { this.as_ref() }.graph();
+        let context = Context {
+            graph,
+            pool: worker.pool(),
+            worker: Some(worker),
+            outside: None,
+        };
+        // SAFETY: as above.
+        unsafe {
+            Room::sinks_ended(this, number, worker.alone, |task| {
+                match graph.nested.is_on() {
+                    true => context.route(task),
+                    false => worker.released.borrow_mut().push(task),
+                }
+            });
+        }
+    };
 
     /// Begins the run with the next argument. Ends the room's part of the graph if there is none.
     ///
@@ -274,7 +340,7 @@ impl<'env, A> Room<'env, A> {
         let graph = room.graph();
         // SAFETY: the call that has begun the graph waits for its end (contract of `begin`).
         if !unsafe { room.set_up_next(graph) } {
-            graph.deactivate();
+            graph.deactivate(1);
             return;
         }
         for &root in &room.roots {
@@ -299,7 +365,7 @@ impl<'env, A> Room<'env, A> {
         // SAFETY: `at` is inside of the slice.
         let arg = unsafe { batch.args.add(at) };
         self.arg.store(arg.as_ptr(), Ordering::Relaxed);
-        self.left.0.store(self.sinks, Ordering::Relaxed);
+        self.left.start(self.sinks);
         graph.watch.tell(|watch| self.report(watch, graph.run_id()));
         true
     }
@@ -346,37 +412,123 @@ fn place(list: &[u32], many: &mut Vec<u32>) -> (u16, [u32; FEW]) {
 /// The kind of the nodes of instances whose runs take an `A`.
 struct NodeKind<A>(PhantomData<A>);
 
-impl<A> Executable for NodeKind<A> {
-    const OBSERVED: bool = true;
-
+impl<A> NodeKind<A> {
+    /// Returns the graph of a node that is about to run. Ends the process if that is none of the worker's pool.
+    ///
+    /// # Safety
+    /// As [`Executable::run_body`] of a node.
     #[inline(always)]
-    unsafe fn run_body(header: NonNull<Header>, worker: &WorkerCore) {
-        // SAFETY: the header is the first field of a node, whose room goes on with the node's run.
-        let (node, room) = unsafe {
-            let node = header.cast::<Node<'_, A>>().as_ref();
-            (node, node.room.as_ref())
-        };
+    unsafe fn enter<'a>(node: NonNull<Node<'_, A>>, worker: &WorkerCore) -> &'a GraphCore {
+        // SAFETY: the caller says so; the room goes on with the node's run.
+        let room = unsafe { node.as_ref().room.as_ref() };
         if !std::ptr::eq(room.pool.load(Ordering::Relaxed), worker.pool()) {
             // A policy has kept the task and handed it to another pool.
             foreign_task();
         }
-        let graph = room.graph();
+        worker.settle_unless(std::ptr::from_ref(room).cast());
+        room.graph()
+    }
+
+    /// Calls the body of a node of `graph`, unless that was stopped.
+    ///
+    /// # Safety
+    /// As [`Executable::run_body`] of a node.
+    #[inline(always)]
+    unsafe fn call(node: NonNull<Node<'_, A>>, graph: &GraphCore, worker: &WorkerCore) {
         if graph.must_skip() {
             return;
         }
-        worker.graph.run(graph);
+        // SAFETY: the caller says so; the room goes on with the node's run.
+        let (node, room) = unsafe { (node.as_ref(), node.as_ref().room.as_ref()) };
         let task = TemplateTask { worker: worker.id };
         // SAFETY: the argument is borrowed for the length of the run, and shared between threads only if it is `Sync`. The instance keeps
         // the template and so the body.
         let work = || unsafe { node.body.call(&*room.arg.load(Ordering::Relaxed), task) };
         let result = catch_unwind(AssertUnwindSafe(work));
         worker.end_if_forked();
-        worker.graph.run(std::ptr::null());
         if let Err(payload) = result {
+            worker.graph.run(std::ptr::null());
             graph.panicked(payload);
             // A payload that is dropped runs code of the user's.
             worker.end_if_forked();
+            worker.graph.run(graph);
         }
+    }
+
+    /// Counts a sink that has ended on `worker` later, together with others.
+    ///
+    /// # Safety
+    /// The sink's run goes on in `room`, and nothing else counts it.
+    #[inline]
+    unsafe fn hold(room: NonNull<Room<'_, A>>, worker: &WorkerCore) {
+        let of = room.as_ptr().cast_const().cast();
+        // SAFETY: the caller says so.
+        unsafe { (worker.graph.held).hold(of, 1, Room::<A>::SETTLE, worker) };
+    }
+}
+
+impl<A> Executable for NodeKind<A> {
+    const OBSERVED: bool = true;
+
+    #[inline(always)]
+    unsafe fn run_body(header: NonNull<Header>, worker: &WorkerCore) {
+        let node = header.cast::<Node<'_, A>>();
+        // SAFETY: the header is the first field of a node, whose room goes on with the node's run.
+        unsafe {
+            let graph = Self::enter(node, worker);
+            worker.graph.run(graph);
+            Self::call(node, graph, worker);
+        }
+        worker.graph.run(std::ptr::null());
+    }
+
+    /// Also runs the chain of tasks of which each is the only one that the one before makes ready. All are of one room, so what holds of
+    /// the first of them holds of all: they belong to this pool, and to this graph.
+    #[inline(always)]
+    unsafe fn run_and_finish(header: NonNull<Header>, worker: &WorkerCore) {
+        let mut node = header.cast::<Node<'_, A>>();
+        // SAFETY: as in `run_body`.
+        let graph = unsafe { Self::enter(node, worker) };
+        if !worker.chains || graph.nested.is_on() {
+            // SAFETY: as in `run_body`; the node's body has run before `finish`, which is called once.
+            unsafe {
+                worker.graph.run(graph);
+                Self::call(node, graph, worker);
+                worker.graph.run(std::ptr::null());
+                return Self::finish(header, worker);
+            }
+        }
+        // SAFETY: until the node has ended, its room goes on.
+        let room = unsafe { node.as_ref() }.room;
+        worker.graph.run(graph);
+        loop {
+            // SAFETY: the room goes on, and this is the node's only run.
+            unsafe { Self::call(node, graph, worker) };
+            let (mut first, mut only) = (None, true);
+            let release = |task| match &first {
+                None => first = Some(task),
+                Some(_) => {
+                    only = false;
+                    worker.released.borrow_mut().push(task);
+                }
+            };
+            // SAFETY: the node's body has run, and it ends here only.
+            let sink = unsafe { Room::ended(room, node, worker.alone, release) };
+            let Some(task) = first else {
+                worker.graph.run(std::ptr::null());
+                if let Sink::Held = sink {
+                    // SAFETY: as in `finish`.
+                    unsafe { Self::hold(room, worker) };
+                }
+                return;
+            };
+            if !only || worker.pool().is_disturbed() {
+                worker.released.borrow_mut().insert(0, task);
+                break;
+            }
+            node = executable::claim(task).cast();
+        }
+        worker.graph.run(std::ptr::null());
     }
 
     #[inline(always)]
@@ -386,6 +538,11 @@ impl<A> Executable for NodeKind<A> {
         let room = unsafe { node.as_ref() }.room;
         let mut released = worker.released.borrow_mut();
         // SAFETY: the node's body has run, and `finish` is called once.
-        unsafe { Room::ended(room, node, worker.alone, |task| released.push(task)) };
+        let sink = unsafe { Room::ended(room, node, worker.alone, |task| released.push(task)) };
+        if let Sink::Held = sink {
+            drop(released);
+            // SAFETY: the sink has ended and is counted once. Until then the run is not over, so the room stays.
+            unsafe { Self::hold(room, worker) };
+        }
     }
 }
