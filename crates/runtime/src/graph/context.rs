@@ -134,6 +134,8 @@ impl Context<'_> {
                 break;
             }
         }
+        // What ended here would be used up for further registrations before these are counted again.
+        worker.settle();
         worker.graph.run(running);
         worker.graph.helps.set(false);
     }
