@@ -160,7 +160,9 @@ fn a_loop_of_registrations_keeps_a_bounded_number_of_tasks() {
             .expect("a graph that ends");
             assert_eq!(pending.ran.into_inner(), 2 * MANY, "{pool:?}");
             let most = pending.most.into_inner();
-            assert!(most <= MOST, "{most} tasks were pending: {pool:?}");
+            // With several workers a policy may have no task for the one that registers, which then goes on.
+            let bound = MOST * i64::from(pool.workers());
+            assert!(most <= bound, "{most} tasks were pending: {pool:?}");
         }
     }
 }
