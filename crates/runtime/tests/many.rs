@@ -160,8 +160,8 @@ fn a_loop_of_registrations_keeps_a_bounded_number_of_tasks() {
             .expect("a graph that ends");
             assert_eq!(pending.ran.into_inner(), 2 * MANY, "{pool:?}");
             let most = pending.most.into_inner();
-            // What other threads do meanwhile depends on when they run: a policy may have no task for the worker that registers, and workers
-            // that do not run for long look as if they waited for the thread outside. Alone, a worker keeps the bound whatever happens.
+            // What other threads do meanwhile depends on when they run: a policy may have no task for the worker that registers, and
+            // workers that do not run for long look as if they waited for the thread outside. Alone, a worker keeps the bound.
             let alone = pool.workers() == 1 && !outside;
             assert!(
                 !alone || most <= MOST,
