@@ -43,7 +43,8 @@
 //!   that took 64 times as long as usual: somebody has stopped the program meanwhile.
 //! - *Regret.* What lost probes cost, against the width in use, is the *regret*. The windows in which caches settle, before and behind,
 //!   count. No probe begins while the regret is above [`Settings::budget`] of the run, 3% of what won probes have brought, and 4
-//!   windows, together. A probe without result counts, too.
+//!   windows, together: 8 without counters, since then nothing but probes says where a narrower width may pay. A probe without result
+//!   counts, too.
 
 mod exchange;
 mod orders;
@@ -127,9 +128,10 @@ const SOLO_FADING: f64 = 0.1;
 /// The weight of older windows in the rate of the width in use.
 const BASE_FADING: f64 = 0.5;
 
-/// The part of what won probes have brought that lost ones may cost, and windows that they may cost in any case.
+/// The part of what won probes have brought that lost ones may cost, and windows that they may cost in any case, with and without counters.
 const STAKE: f64 = 0.03;
 const ALLOWANCE: f64 = 4.0;
+const BLIND_ALLOWANCE: f64 = 8.0;
 
 /// Work and time of some windows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -394,7 +396,11 @@ impl Hold {
 
     /// Returns the width to probe now, if any, and by which factor it could be better.
     fn candidate(&self) -> Option<(usize, f64)> {
-        let won = STAKE * self.gain + ALLOWANCE * self.window as f64;
+        let allowance = match self.misses {
+            Some(_) => ALLOWANCE,
+            None => BLIND_ALLOWANCE,
+        };
+        let won = STAKE * self.gain + allowance * self.window as f64;
         if self.base.work == 0.0 || self.regret > self.settings.budget * self.now as f64 + won {
             return None;
         }
