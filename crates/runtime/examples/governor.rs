@@ -5,7 +5,8 @@
 //! Each round runs every program with 1, 2, 4 and 8 workers, and with as many under each governor, in turns, each time in a new pool, so
 //! that the governor has learnt nothing. A run takes some SECONDS with the best static number. Printed are the least times of all
 //! ROUNDS, and for each governed pool the ratio to the best static number that is not larger than its own. `--log` adds the decisions of
-//! the last round; `--governor` names the governors. Without numbers it is 1 round of 0.1 s, which shows that it runs; figures need 3 of 1 s.
+//! the last round; `--governor` names the governors. Without numbers it is 1 round of 0.1 s, which shows that it runs; figures need 3 of
+//! 1 s.
 //!
 //! The programs, each as graphs of about 20 ms one after the other, of independent tasks of about 20 us:
 //!
