@@ -18,12 +18,12 @@
 //!   probe of half the width shows that, and no threads have more than as many times the rate of the fastest one seen lately. Some may
 //!   disturb each other though most do not: then, behind the first slow window that would lead to an exchange, and one in
 //!   [`Settings::trial`] of those that follow, one thread runs alone for a window, and all of them again for one. They disturb each other
-//!   if the one gains 1.5 times as much by that as the fastest one seen lately has over the usual ones. If threads do not disturb each other, they are slow by themselves, and
-//!   other company would not help: none are exchanged, and slow periods end no turn.
+//!   if that one gains 1.5 times as much by it as the fastest one seen lately is ahead of the usual ones. If threads do not disturb each
+//!   other, those that are slow are so by themselves, and other company would not help: none are exchanged, and slow periods end no turn.
 //! - *Exchanges.* A window is *slow* if its rate is below [`Settings::slow`] of the usual one, or if it is the fourth in a row whose rate
-//!   is below 0.9 of the mean since the last barrier (of the last 64 windows, if there were more). Then the threads that run disturb each
-//!   other, and all of them but the last go to the back of the queue. That takes two calls: the first one takes the last thread off, and
-//!   one unit of time later the second one exchanges the others. One slow window in [`Settings::trial`] is left alone instead, for
+//!   is below 0.9 of the mean since the last barrier (of the last 64 windows, if there were more). Then, if the threads that run disturb
+//!   each other, all of them but the last go to the back of the queue. That takes two calls: the first one takes the last thread off,
+//!   and one unit of time later the second one exchanges the others. One slow window in [`Settings::trial`] is left alone instead, for
 //!   comparison. If the windows behind those are faster on average than the windows behind exchanges, the roles change: only one slow
 //!   window in [`Settings::trial`] leads to an exchange.
 //! - *Widths.* Probed are half and double the width in use, then the next narrower and the next wider one that is a power of two, or
