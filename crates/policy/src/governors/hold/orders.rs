@@ -68,9 +68,11 @@ const SAME: f64 = 0.03;
 /// The most kinds of parts that are remembered; what comes then counts as the nearest of them.
 const KINDS: usize = 64;
 
-/// From this mark on a part by number is given up if it has done less than this part of what the queue's order had done then.
+/// From this mark on a part by number is given up if it has done less than this part of what the queue's order had done then; before that
+/// mark only if it is far behind.
 const EARLIEST: usize = 2;
 const BEHIND: f64 = 0.98;
+const FAR_BEHIND: f64 = 0.8;
 
 /// Windows that the order by number may have cost, on balance, before no other kind of part is tried with it.
 const COST: f64 = 8.0;
@@ -121,13 +123,14 @@ impl Orders {
                 figures: vec![("times its work", part.work / kind.work.max(1.0))],
             });
         }
-        if marks < EARLIEST || !another {
+        if !another {
             return None;
         }
         // Behind the last mark of the queue's order all was done.
         let before = kind.marks.get(part.marks.len() - 1).copied();
         let ratio = part.work / before.unwrap_or(kind.work).max(1.0);
-        if ratio >= BEHIND {
+        let least = if marks < EARLIEST { FAR_BEHIND } else { BEHIND };
+        if ratio >= least {
             return None;
         }
         kind.rates[1] = kind.rates[0] * ratio;
