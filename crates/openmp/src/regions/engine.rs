@@ -116,7 +116,7 @@ struct Current {
     told: bool,
     iterations: Option<u64>,
     looked_for_iterations: bool,
-    /// What the process had run when it began, if that is looked at.
+    /// What its members had run when it began, if that is looked at.
     ran: Option<Duration>,
     start: u64,
 }
@@ -393,7 +393,7 @@ impl Engine {
             told,
             iterations,
             looked_for_iterations: looks,
-            ran: (!fits && region.last >= IDLE_LEAST).then(system::time_of_process),
+            ran: (!fits && region.last >= IDLE_LEAST).then(|| ran(decision.threads)),
             start: now,
         });
         Some(Entered {
@@ -543,10 +543,19 @@ fn explain(governor: &dyn RegionGovernor, number: u32, region: &Region) {
     }
 }
 
+/// Returns how long the members of a team of `threads` have run so far, others included that ran meanwhile. A thread alone counts for
+/// itself: threads of the team before it may still spin.
+fn ran(threads: u32) -> Duration {
+    match threads {
+        1 => system::time_of_thread(),
+        _ => system::time_of_process(),
+    }
+}
+
 /// Returns the part of the time of its hardware threads in which no member of a team of `threads` ran, of an invocation that took `time`
-/// and began when the process had run for `before`.
+/// and began when these had run for `before`.
 fn idle(before: Duration, time: u64, threads: u32, site: &RegionSite) -> f64 {
-    let ran = system::time_of_process().saturating_sub(before).as_nanos() as f64;
+    let ran = ran(threads).saturating_sub(before).as_nanos() as f64;
     let hardware = threads.min(site.all().threads()).max(1);
     (1.0 - ran / (time as f64 * f64::from(hardware)).max(1.0)).max(0.0)
 }

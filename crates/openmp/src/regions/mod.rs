@@ -31,8 +31,12 @@ use settings::Settings;
 /// The variable with the settings.
 const VARIABLE: &str = "TANADA_OMP";
 
-/// libgomp's variable for how long members spin, which it has read before this library is loaded.
+/// libgomp's variable for how long members spin, which it has read before this library is loaded; and about a millisecond of it.
 const SPINS: &str = "GOMP_SPINCOUNT";
+const SHORT: &str = "100000";
+
+/// The variable with the number of the process whose program this library has started again.
+const AGAIN: &str = "TANADA_OMP_AGAIN";
 
 const OFF: u8 = 0;
 const READY: u8 = 1;
@@ -100,6 +104,7 @@ pub(crate) fn load() {
         },
         Err(what) => return eprintln!("tanada: {VARIABLE}: {what}"),
     };
+    spin(&settings);
     if settings.own > 0 {
         forget(settings.own);
     }
@@ -121,6 +126,26 @@ pub(crate) fn load() {
     let _ = SETTINGS.set(settings);
     system::on_fork(forked);
     MODE.store(READY, Ordering::Release);
+}
+
+/// If libgomp's members sleep at once, as the user wants, the governor cannot let them spin while nobody else wants a processor: libgomp
+/// knows from its variables alone how long. So the program is started again with them, once, before any of its own code has run.
+fn spin(settings: &Settings) {
+    let own = std::process::id().to_string();
+    if std::env::var(AGAIN).is_ok_and(|process| process == own) {
+        system::set_variable(AGAIN, None);
+        system::set_variable(SPINS, None);
+        return;
+    }
+    let policy = std::env::var("OMP_WAIT_POLICY").unwrap_or_default();
+    let sleeps = policy.trim().eq_ignore_ascii_case("passive");
+    if sleeps && settings.lets_spin() && std::env::var_os(SPINS).is_none() && runtime::is_gcc() {
+        system::set_variable(AGAIN, Some(own.as_ref()));
+        system::set_variable(SPINS, Some(SHORT.as_ref()));
+        system::start_again();
+        system::set_variable(AGAIN, None);
+        system::set_variable(SPINS, None);
+    }
 }
 
 /// Programs that this one starts are not governed: their environment is as if this library had not been loaded.

@@ -10,8 +10,9 @@ use crate::{
     governors::regions::{Class, Profile, most, team, usual},
 };
 
-/// More threads than hardware threads are tried only if these stand idle for this part of the time, in so many invocations: members that
-/// sleep, or wait for a file. All others gain nothing, and on some runtimes surplus threads disturb the rest of the run.
+/// More threads than hardware threads are tried only if these stand idle for this part of the time, in so many invocations, and a team of
+/// one does so, too: its member sleeps, or waits for a file. What a larger team stands idle may be that its members wait for each other, or
+/// share one hardware thread for a while. All others gain nothing, and on some runtimes surplus threads disturb the rest of the run.
 const IDLE: f64 = 0.25;
 const IDLE_KNOWN: u32 = 4;
 
@@ -98,6 +99,20 @@ pub(super) struct Key {
     pub(super) pressure: u32,
 }
 
+/// The mean part of the time in which hardware threads stood idle, of the last few invocations that were looked at.
+#[derive(Clone, Debug, Default)]
+struct Idle {
+    mean: f64,
+    count: u32,
+}
+
+impl Idle {
+    fn add(&mut self, idle: f64) {
+        self.count += 1;
+        self.mean += (idle - self.mean) / f64::from(self.count.min(IDLE_KNOWN));
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Variant {
     pub(super) key: Key,
@@ -127,9 +142,9 @@ pub(super) struct Variant {
     before: usize,
     /// The arm that runs now.
     now: usize,
-    /// The mean part of the time in which hardware threads stood idle, of so many invocations.
-    idle: f64,
-    idles: u32,
+    /// How much hardware threads stand idle with the first team, and with a team of one.
+    idle: Idle,
+    alone: Idle,
     /// Whether more threads than hardware threads are tried.
     crowds: bool,
     /// Until then a team that shares hardware threads with neighbours is not tried.
@@ -167,8 +182,8 @@ impl Variant {
             mute_until: 0,
             before: 0,
             now: 0,
-            idle: 0.0,
-            idles: 0,
+            idle: Idle::default(),
+            alone: Idle::default(),
             crowds: false,
             shuns_until: 0,
             noise: NOISE,
@@ -233,14 +248,38 @@ impl Variant {
         self.usual.threads > self.site.all().threads()
     }
 
-    /// Learns how much of the time hardware threads stood idle with the first team.
-    fn look_idle(&mut self, idle: f64) {
-        self.idles += 1;
-        self.idle += (idle - self.idle) / f64::from(self.idles.min(IDLE_KNOWN));
-        if self.idles >= IDLE_KNOWN && self.idle > IDLE && !self.crowds {
+    /// Learns how much of the time hardware threads stood idle, with the first team or, if that is another one, with a team of one.
+    fn look_idle(&mut self, at: usize, idle: f64, ledger: &Ledger) {
+        match at {
+            0 => self.idle.add(idle),
+            _ => self.alone.add(idle),
+        }
+        let idle = self.idle.count >= IDLE_KNOWN && self.idle.mean > IDLE;
+        let is_one = self.arms[0].decision.threads == 1;
+        let alone = self.alone.count > 0 && self.alone.mean > IDLE;
+        if idle && (is_one || alone) && !self.crowds {
             self.settle();
             self.crowds = true;
             self.fill_queue();
+        } else if idle && self.queue.is_empty() {
+            self.ask_alone(ledger);
+        }
+    }
+
+    /// Hardware threads stand idle: a team of one is tried if the ledger affords it.
+    fn ask_alone(&mut self, ledger: &Ledger) {
+        let one = Shape {
+            cores: 1,
+            threads_per_core: 1,
+        };
+        let (first, one) = (&self.arms[0], team(one, self.most, Waiting::AsIs));
+        let loss = first.mean * f64::from(first.decision.threads - 1);
+        let is_new = self.arms.iter().all(|arm| arm.decision.threads != 1);
+        if is_new && ledger.affords(loss) {
+            self.queue.push(Decision {
+                waiting: first.decision.waiting,
+                ..one
+            });
         }
     }
 
@@ -382,8 +421,9 @@ impl Variant {
                 }
             }
         };
-        if let Some(idle) = idle.filter(|_| at == 0 && self.is_over() && !self.contended()) {
-            self.look_idle(idle);
+        let of_interest = at == 0 || decision.threads == 1;
+        if let Some(idle) = idle.filter(|_| of_interest && self.is_over() && !self.contended()) {
+            self.look_idle(at, idle, ledger);
         }
         let (cold, rough) = (self.invocations == 1, self.rough());
         self.listen(at, time);
