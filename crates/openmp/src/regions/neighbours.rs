@@ -483,7 +483,7 @@ mod tests {
         assert_eq!(load(&[1]).map(|load| load < 0.35), Some(true));
         assert_eq!(load(&[1]), Some(0.5));
         assert_eq!(load(&[1]), Some(1.0));
-        assert_eq!(load(&[0]), Some(0.75));
+        assert_eq!(load(&[0]), Some(0.375));
         assert_eq!(load(&[0]).map(|load| load < 0.35), Some(true));
     }
 
