@@ -69,6 +69,7 @@ mod error;
 mod futex;
 #[cfg(not(shuttle))]
 mod keeper;
+mod lateness;
 #[cfg(not(shuttle))]
 #[allow(unsafe_code)]
 mod lock;

@@ -3,6 +3,7 @@
 use super::channel::{Claim, Core};
 use super::doze::Bed;
 use super::error::{ChannelError, RecvError};
+use super::lateness::Lateness;
 use super::memory::load;
 use super::{LOOK_FOR_DEATHS, clock, futex, presence};
 use std::fmt;
@@ -51,6 +52,8 @@ pub struct Receiver {
     /// Messages taken since the last rest.
     taken: u64,
     rest: Rest,
+    /// How late this receiver's timers wake it.
+    lateness: Lateness,
     /// Whether the receiver has announced that it sleeps, and has not withdrawn that.
     announced: bool,
     #[cfg(not(shuttle))]
@@ -97,6 +100,7 @@ impl Receiver {
             at: 0,
             taken: 0,
             rest: Rest::No,
+            lateness: Lateness::new(core.delivery.leeway()),
             announced: false,
             #[cfg(not(shuttle))]
             event: None,
@@ -236,6 +240,12 @@ impl Receiver {
     fn withdraw(&mut self) {
         self.core.memory.header().receiver.0.doze.withdraw();
         self.announced = false;
+        if let Rest::Until(Some(due)) = self.rest
+            && self.lateness.matters()
+            && let Some(late) = clock::now().checked_sub(due)
+        {
+            self.lateness.saw(late);
+        }
     }
 
     fn announce(&mut self, bed: Bed) {
@@ -253,7 +263,7 @@ impl Receiver {
         }
         let taken = std::mem::take(&mut self.taken);
         let state = &self.core.memory.header().receiver.0.state;
-        let due = state.rest(&*self.core.delivery, taken, now);
+        let due = state.rest_early(&*self.core.delivery, taken, now, self.lateness.usual());
         self.rest = Rest::Until(due);
         due
     }
