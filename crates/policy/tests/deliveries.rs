@@ -278,8 +278,8 @@ fn a_delivery_that_breaks_its_promise_is_found() {
         ..DeliverySite::new(10, 4)
     };
     let steps = [(1, 1); 30];
-    let seen = Toy::new(&Late(10), site).run(steps);
+    let seen = Toy::new(&Late(10), site, 0).run(steps);
     assert!(seen.late == 0 && seen.most > site.capacity, "{seen:?}");
-    let seen = Toy::new(&Late(11), site).run(steps);
+    let seen = Toy::new(&Late(11), site, 0).run(steps);
     assert!(seen.late > 0, "{seen:?}");
 }
