@@ -61,6 +61,9 @@
 //!
 //! Linux only.
 
+#[cfg(not(shuttle))]
+#[allow(unsafe_code)]
+mod bell;
 mod builder;
 mod channel;
 mod clock;

@@ -16,7 +16,6 @@ use tanada_queues::{Descriptor, LaneReceiver, Padded};
 
 #[cfg(not(shuttle))]
 use {
-    super::channel::new_bell,
     super::keeper::{self, Watch},
     rustix::event::epoll,
     rustix::time::{
@@ -442,13 +441,7 @@ impl Receiver {
     /// If the system has no descriptors left.
     pub fn event(&mut self) -> Result<BorrowedFd<'_>, ChannelError> {
         if self.event.is_none() {
-            let bell = match &self.core.files {
-                Some(files) => files.bell.as_fd(),
-                None => {
-                    let new = new_bell()?;
-                    self.core.bell.get_or_init(|| new).as_fd()
-                }
-            };
+            let bell = self.core.need_bell()?;
             let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
             let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
             let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -476,14 +469,9 @@ impl Receiver {
         }
         let due = self.timer();
         let event = self.event.as_ref().expect("`event` comes before `rest`");
-        let bell = match &self.core.files {
-            Some(files) => Some(files.bell.as_fd()),
-            None => self.core.bell.get().map(AsFd::as_fd),
-        };
-        // Both are silent again. They fail if they were so before.
-        let mut count = [0_u8; 8];
-        let _ = rustix::io::read(bell.expect("made by `event`"), &mut count);
-        let _ = rustix::io::read(&event.timer, &mut count);
+        // Both are silent again. The second fails if the timer was so before.
+        self.core.bell().expect("made by `event`").silence();
+        let _ = rustix::io::read(&event.timer, &mut [0_u8; 8]);
         let zero = clock::timespec(0);
         let time = Itimerspec {
             it_interval: zero,
