@@ -1,6 +1,6 @@
 //! What the system offers only by unsafe calls.
 
-use std::ffi::{CStr, OsStr, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_int, c_void};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -417,7 +417,13 @@ pub(crate) fn start_again() {
     let mut arguments: Vec<*const std::ffi::c_char> =
         words.iter().map(|word| word.as_ptr()).collect();
     arguments.push(std::ptr::null());
-    // SAFETY: the texts end with a zero byte, and their list with a null pointer.
+    // By its own path if there still is one: the kernel names the process after it.
+    let path = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    if let Ok(path) = CString::new(path.into_os_string().into_encoded_bytes()) {
+        // SAFETY: the texts end with a zero byte, and their list with a null pointer.
+        unsafe { libc::execv(path.as_ptr(), arguments.as_ptr()) };
+    }
+    // SAFETY: as above.
     unsafe { libc::execv(c"/proc/self/exe".as_ptr(), arguments.as_ptr()) };
 }
 

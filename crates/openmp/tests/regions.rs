@@ -222,7 +222,7 @@ int main(void) {
 }
 "#;
 
-/// Prints its process, its arguments, and libgomp's variable for how long members of a team spin, also as a program sees it that it starts.
+/// Prints its name, its process, its arguments, and libgomp's variable for how long members of a team spin, also as a program sees it that it starts.
 const SAME: &str = r#"
 #include <omp.h>
 #include <stdio.h>
@@ -235,7 +235,11 @@ int main(int argc, char **argv) {
 #pragma omp atomic
         size++;
     }
-    printf("%d threads %d:", getpid(), size);
+    char name[32] = "";
+    FILE *file = fopen("/proc/self/comm", "r");
+    if (file == NULL || fscanf(file, "%31s", name) != 1) return 1;
+    fclose(file);
+    printf("%s %d threads %d:", name, getpid(), size);
     for (int i = 0; i < argc; i++) printf(" \"%s\"", argv[i]);
     printf(" %s\n", getenv("GOMP_SPINCOUNT") ? getenv("GOMP_SPINCOUNT") : "unset");
     fflush(stdout);
@@ -365,8 +369,11 @@ fn a_program_that_is_started_again_has_its_arguments_environment_and_number() {
             let child = command.spawn().expect("it starts");
             let id = child.id();
             let output = child.wait_with_output().expect("its output");
+            // The kernel keeps 15 bytes of it.
+            let name = one.same.file_name().expect("a file").to_string_lossy();
+            let name: String = name.chars().take(15).collect();
             let expected = format!(
-                "{id} threads 2: \"another name\" \"\" \"two words\" \"--flag=\u{e4}\" {seen}\n{seen} unset\n"
+                "{name} {id} threads 2: \"another name\" \"\" \"two words\" \"--flag=\u{e4}\" {seen}\n{seen} unset\n"
             );
             assert_eq!(text(&output), expected, "{}", one.compiler);
             assert!(output.status.success());
