@@ -3,13 +3,14 @@
 //! A window is found slow because it is below the others, so those behind it are faster on average whatever runs in them. That is why one
 //! thread alone is compared with the windows in full company before and behind it, and not with the slow one only.
 
-/// The part of the rate of all threads above which half of them show that threads disturb each other.
+/// The part of the rate of all threads in use above which half of them show that threads disturb each other.
 const HALF: f64 = 0.66;
 
 /// By which factor a slow thread gains more by running alone than threads usually do if it is disturbed.
 const ALONE: f64 = 1.5;
 
-/// The weight of what was seen before in both, and the largest factor of a look.
+/// The weight of what was seen before in both, and the largest factor of a look, or of half of the threads: so that what comes behind an odd
+/// one soon counts again.
 const FADING: f64 = 0.5;
 const MOST: f64 = 4.0;
 
@@ -25,18 +26,18 @@ struct Look {
 /// What looks have shown.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disturbance {
-    /// The part of their rate that half of the threads had in the last probes, while few and while many waited; `None` before the first.
+    /// The part of the rate of all in use that half of them had in the last probes, while few and while many waited; `None` before the first.
     halves: [Option<f64>; 2],
     look: Option<Look>,
     /// How many times as fast a slow thread was alone in the last looks, beside what is usual; `None` before the first.
     factor: Option<f64>,
-    /// Slow windows that could have led to an exchange so far.
+    /// Slow windows so far that would have led to an exchange if threads usually disturbed each other.
     slow: u64,
 }
 
 impl Disturbance {
-    /// Returns whether threads usually disturb each other, as far as is known. `most` is the largest part of their rate that half of them
-    /// could have.
+    /// Returns whether threads usually disturb each other, as far as is known. `most` is the largest part of the rate of all
+    /// in use that half of them could have.
     pub(super) fn is_usual(&self, most: f64, many: bool) -> bool {
         most.min(self.halves[usize::from(many)].unwrap_or(f64::INFINITY)) > HALF
     }
@@ -46,8 +47,9 @@ impl Disturbance {
         self.factor.is_some_and(|factor| factor > ALONE)
     }
 
-    /// A probe has shown that half of the threads have this `part` of their rate.
+    /// A probe has shown that half of the threads have this `part` of the rate of all that are in use.
     pub(super) fn half(&mut self, part: f64, many: bool) {
+        let part = part.min(MOST);
         let known = &mut self.halves[usize::from(many)];
         let old = known.unwrap_or(part);
         *known = Some(old * FADING + part * (1.0 - FADING));
@@ -150,6 +152,20 @@ mod tests {
         assert!(disturbance.is_usual(f64::INFINITY, false));
         disturbance.half(0.9, true);
         assert!(disturbance.is_usual(f64::INFINITY, true));
+    }
+
+    #[test]
+    fn one_odd_probe_is_forgotten() {
+        for odd in [1e9, f64::MAX, f64::INFINITY] {
+            let mut disturbance = Disturbance::default();
+            disturbance.half(odd, true);
+            assert!(disturbance.is_usual(f64::INFINITY, true));
+            let probes = (0..100).take_while(|_| {
+                disturbance.half(0.5, true);
+                disturbance.is_usual(f64::INFINITY, true)
+            });
+            assert!((1..6).contains(&probes.count()), "{odd}");
+        }
     }
 
     #[test]

@@ -304,6 +304,14 @@ impl Hold {
         }
     }
 
+    /// Ends the look, if there is one, without a result; `what` says why.
+    fn drop_look(&mut self, what: &'static str) {
+        if self.disturbance.looks() {
+            self.disturbance.end();
+            self.say(what, &[]);
+        }
+    }
+
     /// Other threads run from now on.
     fn begin_turn(&mut self) {
         self.turn.begin(self.now);
@@ -327,7 +335,7 @@ impl Hold {
         };
         if stopped {
             self.base = Sum::default();
-            self.disturbance.end();
+            self.drop_look("look without result, the program was stopped");
             self.drop_probe("probe without result, the program was stopped");
             return Company::Good;
         }
@@ -335,7 +343,7 @@ impl Hold {
         let idle: f64 = active.iter().map(|thread| thread.idle as f64).sum();
         if idle > RAGGED * time * self.ran as f64 {
             self.base = Sum::default();
-            self.disturbance.end();
+            self.drop_look("look without result, threads ran out");
             self.drop_probe("probe without result, threads ran out");
             return Company::Good;
         }
@@ -633,12 +641,12 @@ impl Governor for Hold {
             ];
             self.say("slow together, one is taken off", &figures);
         } else if order == Order::Kept && self.turn.is_over(self.now, &limits) {
-            let figures = [
-                ("its time", (self.now - self.turn.began()) as f64),
-                ("waiting", waiting as f64),
-            ];
+            let time = (self.now - self.turn.began()) as f64;
             if self.why.what.is_empty() {
+                let figures = [("its time", time), ("waiting", waiting as f64)];
                 self.say("the turn is over, those that wait longest run", &figures);
+            } else {
+                self.why.figures.push(("the turn is over, its time", time));
             }
             self.begin_turn();
             plan.order = Order::Fifo;

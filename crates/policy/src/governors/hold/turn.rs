@@ -27,7 +27,7 @@ const QUICK: u64 = 4;
 pub(super) struct Limits {
     /// The longest turn, if that is more than a period.
     pub(super) longest: u64,
-    /// Whether threads that are slow together part: other company may be faster.
+    /// Whether threads part if they are slow together, or if good company is not kept: other company may be faster.
     pub(super) parts: bool,
     /// Whether few threads wait, of which each should have its share.
     pub(super) few: bool,
@@ -101,7 +101,8 @@ impl Turn {
         }
     }
 
-    /// Returns whether the turn is over now. One whose last period was not slow goes on for another period.
+    /// Returns whether the turn is over now. One whose last period was not slow goes on for another period if filling caches costs enough; so
+    /// does every one if threads do not part.
     pub(super) fn is_over(&mut self, now: u64, limits: &Limits) -> bool {
         let passed = now.saturating_sub(self.began);
         if limits.few && !self.stays() && passed >= self.period / QUICK {
@@ -112,7 +113,8 @@ impl Turn {
         }
         let last = std::mem::take(&mut self.last);
         let rate = last.rate();
-        if self.ends == self.began.saturating_add(self.period) && self.filled.time > 0.0 {
+        // A turn in which nothing was done tells nothing of caches.
+        if self.ends == self.began.saturating_add(self.period) && self.filled.work > 0.0 {
             let cost = 1.0 - rate / self.filled.rate().max(f64::MIN_POSITIVE);
             self.turns = (self.turns + 1.0).min(1.0 / FADING);
             self.costs += (cost.clamp(-0.1, 0.5) - self.costs) / self.turns;
@@ -237,6 +239,13 @@ mod tests {
         length(&mut turn, 20 * PERIOD, fills(1.0));
         let turns = (0..100).take_while(|_| length(&mut turn, 2 * PERIOD, fills(0.5)) == PERIOD);
         assert!((1..20).contains(&turns.count()));
+    }
+
+    #[test]
+    fn a_turn_without_work_says_nothing_about_caches_that_fill() {
+        let mut turn = Turn::new(PERIOD);
+        assert_eq!(length(&mut turn, 10 * PERIOD, |_| 0.0), PERIOD);
+        assert!(!turn.stays());
     }
 
     #[test]
