@@ -9,8 +9,8 @@ const HALF: f64 = 0.66;
 /// By which factor a slow thread gains more by running alone than threads usually do if it is disturbed.
 const ALONE: f64 = 1.5;
 
-/// The weight of what was seen before in both, and the largest factor of a look, or of half of the threads: so that what comes behind an odd
-/// one soon counts again.
+/// The weight of what was seen before in both, and the largest factor of a look, or of half of the threads: so that what comes behind an
+/// odd one soon counts again.
 const FADING: f64 = 0.5;
 const MOST: f64 = 4.0;
 
@@ -26,7 +26,8 @@ struct Look {
 /// What looks have shown.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disturbance {
-    /// The part of the rate of all in use that half of them had in the last probes, while few and while many waited; `None` before the first.
+    /// The part of the rate of all in use that half of them had in the last probes, while few and while many waited; `None` before the
+    /// first.
     halves: [Option<f64>; 2],
     look: Option<Look>,
     /// How many times as fast a slow thread was alone in the last looks, beside what is usual; `None` before the first.

@@ -13,19 +13,21 @@
 //!   period by period while at least twice as many threads wait as run and its last period was not slow: at most for as long as, when it
 //!   began, more threads had waited than run in this part, and 64 periods. So a turn is a part of the program's time only, and threads
 //!   end together. If good company is not kept, turns last a quarter of a period while fewer than twice as many threads wait as run: then
-//!   the last ones have even shares, and end together, too.
-//! - *Disturbance.* Threads *disturb* each other if half as many have more than 0.66 of their rate (half of it if they do not at all). A
-//!   probe of half the width shows that, and no threads have more than as many times the rate of the fastest one seen lately. Some may
-//!   disturb each other though most do not: then, behind the first slow window that would lead to an exchange, and one in
-//!   [`Settings::trial`] of those that follow, one thread runs alone for a window, and all of them again for one. They disturb each other
-//!   if that one gains 1.5 times as much by it as the fastest one seen lately is ahead of the usual ones. If threads do not disturb each
-//!   other, those that are slow are so by themselves, and other company would not help: none are exchanged, and slow periods end no turn.
+//!   the last ones have even shares, and end together, too. What caches that fill cost is not measured in such quick turns.
+//! - *Disturbance.* Threads *disturb* each other if half as many have more than 0.66 of their rate (half of it if they do not at all).
+//!   Probes of half the width show that. They do not, too, if half as many had less even if each were as fast as the fastest one seen
+//!   lately. As long as nothing is known they do. Some may disturb each other though most do not: then, behind the first slow window that
+//!   would lead to an exchange, and one in [`Settings::trial`] of those that follow, one thread runs alone for a window, and all of them
+//!   again for one. They disturb each other if that one gains 1.5 times as much by it as the fastest one seen lately is ahead of the usual
+//!   ones (a mean in which older looks fade). If threads do not disturb each other, those that are slow are so by themselves, and other
+//!   company would not help: none are exchanged, and neither slow periods nor caches that fill at no cost end a turn that may be longer.
 //! - *Exchanges.* A window is *slow* if its rate is below [`Settings::slow`] of the usual one, or if it is the fourth in a row whose rate
 //!   is below 0.9 of the mean since the last barrier (of the last 64 windows, if there were more). Then, if the threads that run disturb
-//!   each other, all of them but the last go to the back of the queue. That takes two calls: the first one takes the last thread off,
-//!   and one unit of time later the second one exchanges the others. One slow window in [`Settings::trial`] is left alone instead, for
-//!   comparison. If the windows behind those are faster on average than the windows behind exchanges, the roles change: only one slow
-//!   window in [`Settings::trial`] leads to an exchange.
+//!   each other, all of them but the last go to the back of the queue. That takes two calls: the first one takes the last thread off, and
+//!   one unit of time later the second one exchanges the others. One slow window in [`Settings::trial`] is left alone instead, for
+//!   comparison. The others count as such that led to an exchange, even if nothing was exchanged. If the windows behind those left alone
+//!   are faster on average than the windows behind exchanges, the roles change: only one slow window in [`Settings::trial`] leads to an
+//!   exchange.
 //! - *Widths.* Probed are half and double the width in use, then the next narrower and the next wider one that is a power of two, or
 //!   three times one, or all hardware threads.
 //!   A probe takes four windows: two at the other width, two at the width in use. The first of each two is not measured, since
@@ -33,21 +35,21 @@
 //!   program that changes meanwhile does not decide. A narrower width is chosen if the last probes together are better by
 //!   [`Settings::margin`] and by more than they differ from each other, or if one is better by [`Settings::large`] and better than
 //!   usual; a wider one that has not lost yet as soon as it is better.
-//! - *Orders.* Who runs with whom shows over whole parts of a program only: those between barriers. Work tells which parts are the same,
-//!   and what follows one is expected to be what followed it the last time. A part that is known in the queue's order is run *by number*
-//!   the next time: at each call those with the lowest creation numbers run ([`Order::ByNumber`]), without turns and exchanges. This ends
-//!   as soon as less work is done than was done by then in the queue's order, or more than in the whole part: so no thread waits for
-//!   ever. From then on each part has the order in which it was
-//!   faster. Other parts are tried as long as the order by number has not cost 8 windows more than it has saved.
-//!   A part that is known begins with the width with which it ended the last time.
+//! - *Orders.* Who runs with whom shows over whole parts of a program only: here those of at least 32 windows, between barriers for which
+//!   many threads wait (more than there are hardware threads). Work tells which parts are the same, and what follows one is expected to be
+//!   what followed it the last time. A part that is known in the queue's order is run *by number* the next time: at each call those with
+//!   the lowest creation numbers run ([`Order::ByNumber`]), without turns and exchanges. This ends as soon as less work is done than was
+//!   done by then in the queue's order, or more than in the whole part, or the part takes about 4 times as long: so no thread waits for
+//!   ever. From then on each part has the order in which it was faster. Other parts are tried as long as the order by number has not cost 8
+//!   windows more than it has saved. A part that is known begins with the width with which it ended the last time.
 //! - *When.* A width that lost is probed again after 8 windows, then 16, 32 and so on, up to 512 (a wider one up to 256), but not before
 //!   what the probe cost is [`Settings::repeat`] of the time since then. In another phase (the usual rate is 1.5 times what it was when
 //!   the phase began, or that part of it; or a barrier opened) every width may be probed at once. Few and many waiting threads have a
 //!   width each.
 //! - *Skipped probes.* A width is not probed if it could not win even if each of its threads were as fast as the fastest seen lately.
 //!   With counters, a narrower width is not probed while fewer than [`Settings::misses`] of the accesses miss.
-//! - *Windows that do not count* are those in which hardware threads that may run had none to run for a tenth of the time, and those
-//!   that took 64 times as long as usual: somebody has stopped the program meanwhile.
+//! - *Windows that do not count*, beside those of looks, are those in which hardware threads that may run had none to run for a tenth of
+//!   the time, and those that took 64 times as long as usual: somebody has stopped the program meanwhile.
 //! - *Regret.* What lost probes cost, against the width in use, is the *regret*. The windows in which caches settle, before and behind,
 //!   count. No probe begins while the regret is above [`Settings::budget`] of the run, 3% of what won probes have brought, and 4
 //!   windows, together: up to 8 by the factor by which the probed width could be better. Without counters it is twice as many, since then

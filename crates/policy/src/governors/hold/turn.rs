@@ -101,8 +101,8 @@ impl Turn {
         }
     }
 
-    /// Returns whether the turn is over now. One whose last period was not slow goes on for another period if filling caches costs enough; so
-    /// does every one if threads do not part.
+    /// Returns whether the turn is over now. One whose last period was not slow goes on for another period if filling caches costs enough;
+    /// so does every one if threads do not part.
     pub(super) fn is_over(&mut self, now: u64, limits: &Limits) -> bool {
         let passed = now.saturating_sub(self.began);
         if limits.few && !self.stays() && passed >= self.period / QUICK {
