@@ -222,7 +222,8 @@ int main(void) {
 }
 "#;
 
-/// Prints its name, its process, its arguments, and libgomp's variable for how long members of a team spin, also as a program sees it that it starts.
+/// Prints its name, its process, its arguments, and libgomp's variable for how long members of a team spin, also as a program sees it that
+/// it starts.
 const SAME: &str = r#"
 #include <omp.h>
 #include <stdio.h>
