@@ -1,6 +1,6 @@
 //! What the system offers only by unsafe calls.
 
-use std::ffi::{CStr, OsStr, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_int, c_void};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -336,12 +336,21 @@ unsafe fn linked_module(
 
 /// Returns the time that all threads of this process have been running.
 pub(crate) fn time_of_process() -> Duration {
+    time_of(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Returns the time that the calling thread has been running.
+pub(crate) fn time_of_thread() -> Duration {
+    time_of(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn time_of(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: the structure may be written.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
@@ -390,6 +399,32 @@ pub(crate) fn set_variable(name: &str, value: Option<&OsStr>) {
             None => std::env::remove_var(name),
         }
     }
+}
+
+/// Starts this process's program again, with the same arguments, in place of itself; with its environment as it is now. Returns if that
+/// cannot be done. Only before the program's own code runs.
+pub(crate) fn start_again() {
+    let Ok(line) = std::fs::read("/proc/self/cmdline") else {
+        return;
+    };
+    let words: Result<Vec<&CStr>, _> = line
+        .split_inclusive(|&byte| byte == 0)
+        .map(CStr::from_bytes_with_nul)
+        .collect();
+    let Some(words) = words.ok().filter(|words| !words.is_empty()) else {
+        return;
+    };
+    let mut arguments: Vec<*const std::ffi::c_char> =
+        words.iter().map(|word| word.as_ptr()).collect();
+    arguments.push(std::ptr::null());
+    // By its own path if there still is one: the kernel names the process after it.
+    let path = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    if let Ok(path) = CString::new(path.into_os_string().into_encoded_bytes()) {
+        // SAFETY: the texts end with a zero byte, and their list with a null pointer.
+        unsafe { libc::execv(path.as_ptr(), arguments.as_ptr()) };
+    }
+    // SAFETY: as above.
+    unsafe { libc::execv(c"/proc/self/exe".as_ptr(), arguments.as_ptr()) };
 }
 
 /// Returns the hardware threads in this thread's affinity mask; `None` if there are more than 1,024 in the machine.

@@ -6,7 +6,7 @@ mod common;
 
 use common::adapter;
 use std::fs;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -222,6 +222,32 @@ int main(void) {
 }
 "#;
 
+/// Prints its name, its process, its arguments, and libgomp's variable for how long members of a team spin, also as a program sees it that
+/// it starts.
+const SAME: &str = r#"
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    int size = 0;
+#pragma omp parallel
+    {
+#pragma omp atomic
+        size++;
+    }
+    char name[32] = "";
+    FILE *file = fopen("/proc/self/comm", "r");
+    if (file == NULL || fscanf(file, "%31s", name) != 1) return 1;
+    fclose(file);
+    printf("%s %d threads %d:", name, getpid(), size);
+    for (int i = 0; i < argc; i++) printf(" \"%s\"", argv[i]);
+    printf(" %s\n", getenv("GOMP_SPINCOUNT") ? getenv("GOMP_SPINCOUNT") : "unset");
+    fflush(stdout);
+    return system("echo ${GOMP_SPINCOUNT-unset} ${TANADA_OMP_AGAIN-unset}");
+}
+"#;
+
 struct Compiled {
     compiler: &'static str,
     sizes: PathBuf,
@@ -231,6 +257,7 @@ struct Compiled {
     /// `FIRST`, and with a region that asks for the size of its team.
     first: [PathBuf; 2],
     faults: PathBuf,
+    same: PathBuf,
 }
 
 /// Returns the programs of each compiler that is here.
@@ -267,6 +294,7 @@ fn compiled() -> &'static [Compiled] {
                     program("first-asks", FIRST, "-DNUMBER"),
                 ],
                 faults: program("faults", FAULTS, "-UPRIVATE"),
+                same: program("same", SAME, "-UPRIVATE"),
             }
         })
         .collect()
@@ -325,6 +353,32 @@ fn teams_shrink_if_the_code_does_not_depend_on_them() {
         let output = text(&run(command(&one.private, "governor=fixed,threads=1")));
         let expected = expected.replace("plain 1\nclause 1\nloop 1", "plain 2\nclause 3\nloop 2");
         assert_eq!(output, expected, "{}", one.compiler);
+    }
+}
+
+#[test]
+fn a_program_that_is_started_again_has_its_arguments_environment_and_number() {
+    for one in compiled() {
+        // Its own number of rounds stays as the user set it, and then nothing is started again.
+        for (rounds, seen) in [(None, "unset"), (Some("7"), "7")] {
+            let mut command = command(&one.same, "governor=predict");
+            command
+                .arg0("another name")
+                .args(["", "two words", "--flag=\u{e4}"]);
+            rounds.map(|rounds| command.env("GOMP_SPINCOUNT", rounds));
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let child = command.spawn().expect("it starts");
+            let id = child.id();
+            let output = child.wait_with_output().expect("its output");
+            // The kernel keeps 15 bytes of it.
+            let name = one.same.file_name().expect("a file").to_string_lossy();
+            let name: String = name.chars().take(15).collect();
+            let expected = format!(
+                "{name} {id} threads 2: \"another name\" \"\" \"two words\" \"--flag=\u{e4}\" {seen}\n{seen} unset\n"
+            );
+            assert_eq!(text(&output), expected, "{}", one.compiler);
+            assert!(output.status.success());
+        }
     }
 }
 

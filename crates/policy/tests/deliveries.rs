@@ -26,6 +26,8 @@ struct Seen {
 struct Toy<'a> {
     delivery: &'a dyn Delivery,
     site: DeliverySite,
+    /// By how much timers are set too early, as far as the delivery allows.
+    early: Time,
     channel: ChannelState,
     /// When the sleeping receiver's timer fires.
     timer: Option<Time>,
@@ -38,12 +40,13 @@ struct Toy<'a> {
 }
 
 impl<'a> Toy<'a> {
-    fn new(delivery: &'a dyn Delivery, site: DeliverySite) -> Self {
+    fn new(delivery: &'a dyn Delivery, site: DeliverySite, early: Time) -> Self {
         let channel = ChannelState::new();
-        let timer = channel.rest(delivery, 0, 0);
+        let timer = channel.rest_early(delivery, 0, 0, early);
         Toy {
             delivery,
             site,
+            early,
             channel,
             timer,
             reaction: None,
@@ -72,7 +75,8 @@ impl<'a> Toy<'a> {
                     self.seen.taken += taken;
                     self.seen.vain += u64::from(taken == 0);
                     self.reaction = None;
-                    self.timer = self.channel.rest(self.delivery, taken, end);
+                    let (delivery, early) = (self.delivery, self.early);
+                    self.timer = self.channel.rest_early(delivery, taken, end, early);
                 }
                 (None, Some(due)) if due <= until => self.wake(due, reaction, 0),
                 _ => return,
@@ -121,8 +125,12 @@ impl<'a> Toy<'a> {
 }
 
 fn run(name: &str, site: DeliverySite, steps: &[(Time, Time)]) -> Seen {
+    run_early(name, site, 0, steps)
+}
+
+fn run_early(name: &str, site: DeliverySite, early: Time, steps: &[(Time, Time)]) -> Seen {
     let delivery = (find(name).expect("it is registered").make)(&site);
-    Toy::new(&*delivery, site).run(steps.iter().copied())
+    Toy::new(&*delivery, site, early).run(steps.iter().copied())
 }
 
 /// Holds `seen` to what the delivery called `name` promises.
@@ -184,6 +192,16 @@ proptest! {
             check(entry.name, site, &seen);
         }
     }
+
+    /// An engine may set timers early by whatever it takes for their lateness.
+    #[test]
+    fn promises_hold_with_early_timers((site, steps) in cases(), early in 0..200_u64) {
+        for entry in deliveries::all() {
+            let seen = run_early(entry.name, site, early, &steps);
+            prop_assert_eq!(seen.sent, steps.len() as u64);
+            check(entry.name, site, &seen);
+        }
+    }
 }
 
 /// Every sequence of seven gaps from the borders of the rule, for short bounds and small buffers.
@@ -201,6 +219,11 @@ fn promises_hold_for_all_short_sequences() {
                 let step = |i: u32| (choices[number / 6_usize.pow(i) % 6], u64::from(i % 3));
                 let steps: Vec<_> = (0..7).map(step).collect();
                 check("adaptive", site, &run("adaptive", site, &steps));
+                check(
+                    "adaptive",
+                    site,
+                    &run_early("adaptive", site, bound, &steps),
+                );
             }
         }
     }
@@ -255,8 +278,8 @@ fn a_delivery_that_breaks_its_promise_is_found() {
         ..DeliverySite::new(10, 4)
     };
     let steps = [(1, 1); 30];
-    let seen = Toy::new(&Late(10), site).run(steps);
+    let seen = Toy::new(&Late(10), site, 0).run(steps);
     assert!(seen.late == 0 && seen.most > site.capacity, "{seen:?}");
-    let seen = Toy::new(&Late(11), site).run(steps);
+    let seen = Toy::new(&Late(11), site, 0).run(steps);
     assert!(seen.late > 0, "{seen:?}");
 }

@@ -1,11 +1,12 @@
-//! The governor `throughput` beside every static number of workers, and what it costs.
+//! The governors `throughput` and `hold` beside every static number of workers, and what they cost.
 //!
-//! `cargo run --release -p tanada-runtime --example governor -- [ROUNDS] [SECONDS] [--log] [PROGRAM...]`
+//! `cargo run --release -p tanada-runtime --example governor -- [ROUNDS] [SECONDS] [--log] [--governor NAME,...] [PROGRAM...]`
 //!
-//! Each round runs every program with 1, 2, 4 and 8 workers, and with as many under the governor, in turns, each time in a new pool, so
+//! Each round runs every program with 1, 2, 4 and 8 workers, and with as many under each governor, in turns, each time in a new pool, so
 //! that the governor has learnt nothing. A run takes some SECONDS with the best static number. Printed are the least times of all
 //! ROUNDS, and for each governed pool the ratio to the best static number that is not larger than its own. `--log` adds the decisions of
-//! the last round. Without numbers it is 1 round of 0.1 s, which shows that it runs; figures need 3 of 1 s.
+//! the last round; `--governor` names the governors. Without numbers it is 1 round of 0.1 s, which shows that it runs; figures need 3 of
+//! 1 s.
 //!
 //! The programs, each as graphs of about 20 ms one after the other, of independent tasks of about 20 us:
 //!
@@ -127,7 +128,7 @@ impl Program {
             _ => return None,
         };
         let parts = parts.into_iter().map(|(template, part)| {
-            let best = [1, 2].map(|workers| time(&pool(workers, false), &[(&template, 20)]) / 20.0);
+            let best = [1, 2].map(|workers| time(&pool(workers, None), &[(&template, 20)]) / 20.0);
             let best = if widths.len() == 1 {
                 best[0]
             } else {
@@ -142,8 +143,8 @@ impl Program {
         })
     }
 
-    fn run(&self, workers: u32, governed: bool) -> (f64, Vec<Decision>) {
-        let pool = pool(workers, governed);
+    fn run(&self, workers: u32, governor: Option<&str>) -> (f64, Vec<Decision>) {
+        let pool = pool(workers, governor);
         let parts: Vec<_> = self
             .parts
             .iter()
@@ -153,13 +154,16 @@ impl Program {
     }
 }
 
-fn pool(workers: u32, governed: bool) -> Pool {
+fn pool(workers: u32, governor: Option<&str>) -> Pool {
     let builder = Pool::builder().workers(workers);
-    let pool = match governed {
-        true => builder.governor("throughput").build(),
-        false => builder.build(),
+    let pool = match governor {
+        Some(name) => builder.governor(name).build(),
+        None => builder.build(),
     };
-    pool.expect("a pool")
+    pool.unwrap_or_else(|error| {
+        eprintln!("governor: {error}");
+        std::process::exit(2)
+    })
 }
 
 /// Returns the seconds that the pool takes.
@@ -181,6 +185,16 @@ fn main() {
         .iter()
         .position(|name| name == "--log")
         .map(|at| names.remove(at));
+    let mut governors = "throughput,hold".to_owned();
+    if let Some(at) = names.iter().position(|name| name == "--governor") {
+        names.remove(at);
+        if at == names.len() {
+            eprintln!("governor: --governor needs names, as in `--governor hold,throughput`");
+            std::process::exit(2);
+        }
+        governors = names.remove(at);
+    }
+    let governors: Vec<&str> = governors.split(',').collect();
     let mut number = |default: f64| match names.first().and_then(|name| name.parse().ok()) {
         Some(number) => {
             names.remove(0);
@@ -196,47 +210,56 @@ fn main() {
             continue;
         }
         let program = Program::new(name, seconds).expect("the name is in the list");
-        measure(&program, rounds.max(1), log.is_some());
+        measure(&program, rounds.max(1), &governors, log.is_some());
     }
 }
 
-fn measure(program: &Program, rounds: u32, log: bool) {
-    let mut least = [[f64::INFINITY; WIDTHS.len()]; 2];
-    let mut decisions = vec![Vec::new(); WIDTHS.len()];
+/// What was measured of one number of workers.
+struct Row {
+    workers: u32,
+    fixed: f64,
+    /// The least time under each governor, and its decisions in the last round.
+    governed: Vec<(f64, Vec<Decision>)>,
+}
+
+fn measure(program: &Program, rounds: u32, governors: &[&str], log: bool) {
+    let row = |&workers| Row {
+        workers,
+        fixed: f64::INFINITY,
+        governed: vec![(f64::INFINITY, Vec::new()); governors.len()],
+    };
+    let mut rows: Vec<Row> = program.widths.iter().map(row).collect();
     for _ in 0..rounds {
-        for (at, &workers) in program.widths.iter().enumerate() {
-            for governed in [false, true] {
-                let (seconds, decided) = program.run(workers, governed);
-                let least = &mut least[usize::from(governed)][at];
+        for row in &mut rows {
+            row.fixed = row.fixed.min(program.run(row.workers, None).0);
+            for (name, (least, decisions)) in governors.iter().zip(&mut row.governed) {
+                let (seconds, decided) = program.run(row.workers, Some(name));
                 *least = least.min(seconds);
-                if governed {
-                    decisions[at] = decided;
-                }
+                *decisions = decided;
             }
         }
     }
     println!("{}:", program.name);
-    for (at, &workers) in program.widths.iter().enumerate() {
-        let [fixed, governed] = [least[0][at], least[1][at]];
-        let best = least[0][..=at]
-            .iter()
-            .copied()
-            .fold(f64::INFINITY, f64::min);
-        let ratio = governed / best;
-        println!(
-            "  {workers} workers: static {fixed:.3} s, governed {governed:.3} s, {ratio:.3} of the best static"
-        );
-        if log {
-            decisions[at].iter().for_each(|one| println!("      {one}"));
+    let mut best = f64::INFINITY;
+    for row in &rows {
+        best = best.min(row.fixed);
+        println!("  {} workers: static {:.3} s", row.workers, row.fixed);
+        for (name, (seconds, decisions)) in governors.iter().zip(&row.governed) {
+            let ratio = seconds / best;
+            println!("    {name} {seconds:.3} s, {ratio:.3} of the best static");
+            if log {
+                decisions.iter().for_each(|one| println!("      {one}"));
+            }
         }
     }
-    if program.widths.len() == 1 {
-        let tasks: u32 = program
-            .parts
-            .iter()
-            .map(|(_, times)| times * TASKS as u32)
-            .sum();
-        let cost = (least[1][0] - least[0][0]) / f64::from(tasks) * 1e9;
-        println!("  the governor costs {cost:.2} ns a task");
+    let [row] = &rows[..] else { return };
+    let tasks: u32 = program
+        .parts
+        .iter()
+        .map(|(_, times)| times * TASKS as u32)
+        .sum();
+    for (name, (seconds, _)) in governors.iter().zip(&row.governed) {
+        let cost = (seconds - row.fixed) / f64::from(tasks) * 1e9;
+        println!("  {name} costs {cost:.2} ns a task");
     }
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use own_process::in_own_process;
 use proptest::prelude::*;
+use rustix::fs::{MemfdFlags, SealFlags};
 use tanada_runtime::messages::{
     Channel, ChannelError, Receiver, RecvError, SendError, Sender, Typed,
 };
@@ -378,9 +379,10 @@ fn what_is_no_channel_is_refused() {
         let opened = Channel::open(file.into(), bell.expect("a descriptor"));
         opened.map(|_| ()).unwrap_err().to_string()
     };
-    let text = refused(tempfile_of(b"not a channel"));
+    let sealed = |bytes: &[u8]| memory_of(bytes, SealFlags::SHRINK);
+    let text = refused(sealed(b"not a channel"));
     assert!(text.contains("too short"), "{text}");
-    let text = refused(tempfile_of(&[7; 4096]));
+    let text = refused(sealed(&[7; 4096]));
     assert!(text.contains("begins otherwise"), "{text}");
     // The content of a channel in a file that its owner could cut.
     let channel = small();
@@ -389,18 +391,116 @@ fn what_is_no_channel_is_refused() {
     memory
         .read_exact_at(&mut bytes, 0)
         .expect("it is that long");
-    assert!(refused(tempfile_of(&bytes)).contains("cut") || cannot_seal());
-    assert!(refused(tempfile_of(&bytes[..2000])).contains("too short"));
+    let uncut = memory_of(&bytes, SealFlags::empty());
+    assert!(refused(uncut).contains("cut"));
+    assert!(refused(sealed(&bytes[..2000])).contains("too short"));
+    // A file of a file system, which may be a process that never answers.
+    let text = refused(tempfile_of(&bytes));
+    assert!(
+        text.contains("no file of memory") || text.contains("cut"),
+        "{text}"
+    );
+    // What is no bell.
+    let (pipe, _other) = std::io::pipe().expect("the system has pipes");
+    let bell = rustix::event::eventfd(0, rustix::event::EventfdFlags::empty());
+    for bell in [
+        pipe.into(),
+        bell.expect("a descriptor"),
+        tempfile_of(b"").into(),
+    ] {
+        let opened = Channel::open(file_of(&channel).into(), bell);
+        assert!(matches!(
+            opened,
+            Err(ChannelError::Refused("its bell is no timer"))
+        ));
+    }
     let in_process = Channel::builder().build().expect("small");
     assert!(in_process.memory().is_none() && in_process.bell().is_none());
     let (socket, _other) = UnixStream::pair().expect("the system has sockets");
     assert!(in_process.send_to(&socket).is_err());
 }
 
-/// Files of an ordinary file system have no seals at all: then the error is the system's.
-fn cannot_seal() -> bool {
-    let file = tempfile_of(b"");
-    rustix::fs::fcntl_get_seals(&file).is_err()
+/// A memory file with this content.
+fn memory_of(bytes: &[u8], seals: SealFlags) -> File {
+    let flags = MemfdFlags::ALLOW_SEALING;
+    let mut file =
+        File::from(rustix::fs::memfd_create("test", flags).expect("the system has memory"));
+    file.write_all(bytes).expect("there is room");
+    rustix::fs::fcntl_add_seals(&file, seals).expect("it can be sealed");
+    file
+}
+
+/// Whoever takes a huge page out of a file may find none to put back, and the next access ends the process.
+#[test]
+fn huge_pages_are_refused() {
+    let flags = MemfdFlags::HUGETLB | MemfdFlags::ALLOW_SEALING;
+    let Ok(file) = rustix::fs::memfd_create("test", flags) else {
+        return tanada_testing::skip("the kernel has no huge pages");
+    };
+    rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK).expect("it can be sealed");
+    let bell = small().bell().expect("shared").try_clone_to_owned();
+    let opened = Channel::open(file, bell.expect("a descriptor"));
+    let text = opened.map(|_| ()).unwrap_err().to_string();
+    assert!(text.contains("huge"), "{text}");
+}
+
+/// A process may hold a lease of the file, which makes others that open it wait for three quarters of a minute. Ends do not wait.
+#[test]
+fn a_peer_with_a_lease_makes_nobody_wait() {
+    use std::os::fd::AsRawFd;
+    let channel = small();
+    let memory = channel.memory().expect("it is shared").as_raw_fd();
+    let path = format!("/proc/self/fd/{memory}");
+    let own = File::options().read(true).write(true).open(path);
+    let own = own.expect("proc is mounted");
+    let set = |command, value: libc::c_int| {
+        #[allow(unsafe_code, reason = "the call is in no crate that is used here")]
+        // SAFETY: the descriptor is open, and neither command has a pointer.
+        let result = unsafe { libc::fcntl(own.as_raw_fd(), command, value) };
+        result == 0
+    };
+    // The holder is told by a signal; this one is ignored.
+    const SET_SIGNAL: libc::c_int = 10;
+    if !set(SET_SIGNAL, libc::SIGURG) || !set(libc::F_SETLEASE, libc::F_WRLCK) {
+        return tanada_testing::skip("the kernel gives no lease of memory");
+    }
+    // An end that waited would be there in the end.
+    for _ in 0..2 {
+        assert!(matches!(channel.sender(), Err(ChannelError::System(_))));
+        assert!(matches!(channel.receiver(), Err(ChannelError::System(_))));
+    }
+    drop(own);
+    assert!(channel.sender().is_ok() && channel.receiver().is_ok());
+}
+
+/// A peer has the bell, too: it makes its calls wait if it can, and fills it. No call of the others does so.
+#[test]
+fn a_peer_with_the_bell_makes_nobody_wait() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let builder = Channel::builder().delivery("immediate");
+    let channel = builder.build_shared().expect("the system has memory");
+    let mut sender = channel.sender().expect("free");
+    let mut receiver = channel.receiver().expect("free");
+    receiver.event().expect("the system has descriptors");
+    let bell = channel.bell().expect("it is shared");
+    rustix::fs::fcntl_setfl(bell, rustix::fs::OFlags::empty()).expect("the flag can be cleared");
+    for value in 0..3 {
+        assert!(
+            receiver.rest().expect("nothing is corrupt"),
+            "nothing has come"
+        );
+        // Almost as much as an `eventfd` counts.
+        let _ = rustix::io::write(bell, &(u64::MAX - 1).to_ne_bytes());
+        sender.send(1, value, b"").expect("there is room");
+        let event = receiver.event().expect("made above");
+        let patience = Timespec {
+            tv_sec: 60,
+            tv_nsec: 0,
+        };
+        let ready = poll(&mut [PollFd::new(&event, PollFlags::IN)], Some(&patience));
+        assert_eq!(ready.expect("it can be polled"), 1);
+        assert_eq!(receiver.try_recv().expect("it was sent").value(), value);
+    }
 }
 
 fn tempfile_of(bytes: &[u8]) -> File {

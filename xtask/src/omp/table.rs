@@ -1,6 +1,8 @@
 //! `cargo xtask omp-table`: our realistic programs, or those of a list, beside neighbours and with more threads than processors: with the
 //! adapter, without it, and with every static choice of threads, way of waiting and runtime, each measured.
 //!
+//! `--only`, `--condition`, `--work` and `--rounds` make it short: a row takes some tens of seconds.
+//!
 //! All ways take turns, so that a change of the machine meets all of them. A static choice that was far behind in the first turn has no
 //! further ones. Alone the least time counts; beside neighbours the median, since the least is a moment without them.
 
@@ -27,6 +29,9 @@ pub(crate) struct Options {
     /// Small programs and few conditions: whether it works, not what comes of it
     #[arg(long)]
     quick: bool,
+    /// The work of the project's own programs, in percent of about a second
+    #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    work: u32,
     /// Only programs whose name has this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
@@ -140,7 +145,7 @@ fn choices(condition: &Condition, processors: usize, llvm: Option<&Path>) -> Vec
 }
 
 /// Compiles the project's own programs into `folder`.
-fn own(root: &Path, folder: &Path, quick: bool) -> Result<Vec<Entry>, String> {
+fn own(root: &Path, folder: &Path, options: &Options) -> Result<Vec<Entry>, String> {
     let mut entries = Vec::new();
     for compiler in ["gcc", "clang"] {
         if Command::new(compiler).arg("--version").output().is_err() {
@@ -160,14 +165,21 @@ fn own(root: &Path, folder: &Path, quick: bool) -> Result<Vec<Entry>, String> {
                 return Err(format!("{name}.c cannot be compiled with {compiler}"));
             }
             let mut words = vec![path.to_string_lossy().into_owned()];
-            match quick {
+            match options.quick {
                 true => words.push("--quick".to_owned()),
-                false => words.extend(["--rounds".to_owned(), rounds.to_string()]),
+                false => words.extend(["--rounds".to_owned(), part(rounds, options.work)]),
             }
             entries.push(Entry::plain(&format!("{name}/{compiler}"), folder, words));
         }
     }
     Ok(entries)
+}
+
+/// Returns so many percent of `rounds`, at least one.
+fn part(rounds: u32, percent: u32) -> String {
+    (u64::from(rounds) * u64::from(percent) / 100)
+        .max(1)
+        .to_string()
 }
 
 /// Returns LLVM's runtime if the program is linked with gcc's, in whose place it can be loaded.
@@ -204,7 +216,7 @@ fn measure(root: &Path, options: &Options) -> Result<bool, String> {
         entries.extend(read(list)?);
     }
     if options.lists.is_empty() {
-        entries = own(root, folder.path(), options.quick)?;
+        entries = own(root, folder.path(), options)?;
     }
     entries.retain(|entry| {
         options
@@ -428,6 +440,14 @@ mod tests {
         let both = names(Some(Path::new("/libomp.so")));
         assert_eq!(both.len(), 14);
         assert_eq!(both[7], "1 as-is llvm");
+    }
+
+    #[test]
+    fn a_part_of_the_work_is_never_nothing() {
+        assert_eq!(part(75, 100), "75");
+        assert_eq!(part(75, 30), "22");
+        assert_eq!(part(75, 1), "1");
+        assert_eq!(part(u32::MAX, 200), (u64::from(u32::MAX) * 2).to_string());
     }
 
     #[test]

@@ -21,6 +21,11 @@ pub(crate) fn is_llvm() -> bool {
     kmp_set_blocktime::is_there()
 }
 
+/// Returns whether the runtime is libgomp, as far as it is loaded.
+pub(crate) fn is_gcc() -> bool {
+    !is_llvm() && GOMP_parallel::is_there()
+}
+
 /// Returns the processors that the runtime found when it started.
 pub(crate) fn processors() -> u32 {
     // SAFETY: it has no precondition.

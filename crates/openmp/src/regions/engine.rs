@@ -30,6 +30,9 @@ const LEARNING_PAIR: u64 = 16;
 const EVENT: u64 = 100_000_000;
 const EVENT_PART: u64 = 50;
 
+/// Why a team is as it is takes some microseconds to write, and is written again after this time at the earliest, and at the end.
+const EXPLAINED: u64 = 20_000_000;
+
 /// The most measurements of a region that are kept for the profile.
 const MEASURED: usize = 64;
 
@@ -105,6 +108,8 @@ struct Region {
     event: Option<(writer::Event, u64)>,
     /// The time of the last invocation.
     last: u64,
+    /// When it was last written why its team is as it is.
+    explained: u64,
     measured: Profile,
 }
 
@@ -116,7 +121,7 @@ struct Current {
     told: bool,
     iterations: Option<u64>,
     looked_for_iterations: bool,
-    /// What the process had run when it began, if that is looked at.
+    /// What its members had run when it began, if that is looked at.
     ran: Option<Duration>,
     start: u64,
 }
@@ -221,6 +226,7 @@ impl Engine {
             same: 0,
             event: None,
             last: 0,
+            explained: 0,
             measured: Profile::default(),
         });
         number
@@ -319,13 +325,14 @@ impl Engine {
                 region.record.set(region::KEPT, kept as u64);
             }
         }
-        let learning = match !of_loops && watch::has_pair(number) {
+        let learning = || match !of_loops && watch::has_pair(number) {
             true => LEARNING_PAIR,
             false => LEARNING,
         };
-        let learns = region.invocations < learning
+        let learns = region.invocations < LEARNING_PAIR
             && !region.learnt
-            && !(region.shares && self.looked.is_plain());
+            && !(region.shares && self.looked.is_plain())
+            && region.invocations < learning();
         let mut told = true;
         let mut decision = Decision {
             waiting: self.waits.now(),
@@ -381,7 +388,7 @@ impl Engine {
                 record.set(region::ASKED, asked.into());
                 record.set(region::THREADS, decision.threads.into());
                 record.set(region::KEPT, region.kept as u64);
-                explain(&*self.governor, number, region);
+                explain(&*self.governor, number, region, now);
             }
             record.set(region::WAITING, writer::word(decision.waiting));
             (region.threads, region.waiting) = (decision.threads, decision.waiting);
@@ -393,7 +400,7 @@ impl Engine {
             told,
             iterations,
             looked_for_iterations: looks,
-            ran: (!fits && region.last >= IDLE_LEAST).then(system::time_of_process),
+            ran: (!fits && region.last >= IDLE_LEAST).then(|| ran(decision.threads)),
             start: now,
         });
         Some(Entered {
@@ -462,7 +469,7 @@ impl Engine {
                     threads, waiting, ..
                 } = current.decision;
                 let event = writer::Event::new(current.number, threads, waiting, current.start);
-                explain(&*self.governor, current.number, region);
+                explain(&*self.governor, current.number, region, now);
                 event.map(|event| (event, current.start))
             }
         };
@@ -488,7 +495,7 @@ impl Engine {
                     kept => kept,
                 };
                 region.record.set(region::KEPT, kept as u64);
-                explain(&*self.governor, number, region);
+                write_why(&*self.governor, number, region);
             }
         }
         if let Some(neighbours) = &self.neighbours {
@@ -532,9 +539,16 @@ impl Engine {
     }
 }
 
-/// Writes why a region's team is as it is.
+/// Writes why a region's team is as it is, unless that was done a short time ago: a region may change its team often.
+fn explain(governor: &dyn RegionGovernor, number: u32, region: &mut Region, now: u64) {
+    if region.invocations <= 1 || now - region.explained >= EXPLAINED {
+        region.explained = now;
+        write_why(governor, number, region);
+    }
+}
+
 #[cold]
-fn explain(governor: &dyn RegionGovernor, number: u32, region: &Region) {
+fn write_why(governor: &dyn RegionGovernor, number: u32, region: &Region) {
     if region.kept == 0 {
         let id = RegionId(number);
         region.record.why(&governor.why(id).to_string());
@@ -543,10 +557,19 @@ fn explain(governor: &dyn RegionGovernor, number: u32, region: &Region) {
     }
 }
 
+/// Returns how long the members of a team of `threads` have run so far, others included that ran meanwhile. A thread alone counts for
+/// itself: threads of the team before it may still spin.
+fn ran(threads: u32) -> Duration {
+    match threads {
+        1 => system::time_of_thread(),
+        _ => system::time_of_process(),
+    }
+}
+
 /// Returns the part of the time of its hardware threads in which no member of a team of `threads` ran, of an invocation that took `time`
-/// and began when the process had run for `before`.
+/// and began when these had run for `before`.
 fn idle(before: Duration, time: u64, threads: u32, site: &RegionSite) -> f64 {
-    let ran = system::time_of_process().saturating_sub(before).as_nanos() as f64;
+    let ran = ran(threads).saturating_sub(before).as_nanos() as f64;
     let hardware = threads.min(site.all().threads()).max(1);
     (1.0 - ran / (time as f64 * f64::from(hardware)).max(1.0)).max(0.0)
 }

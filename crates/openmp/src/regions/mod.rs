@@ -31,8 +31,12 @@ use settings::Settings;
 /// The variable with the settings.
 const VARIABLE: &str = "TANADA_OMP";
 
-/// libgomp's variable for how long members spin, which it has read before this library is loaded.
+/// libgomp's variable for how long members spin, which it has read before this library is loaded; and about a millisecond of it.
 const SPINS: &str = "GOMP_SPINCOUNT";
+const SHORT: &str = "100000";
+
+/// The variable with the number of the process whose program this library has started again.
+const AGAIN: &str = "TANADA_OMP_AGAIN";
 
 const OFF: u8 = 0;
 const READY: u8 = 1;
@@ -44,18 +48,31 @@ static MODE: AtomicU8 = AtomicU8::new(OFF);
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 static STARTED: OnceLock<Instant> = OnceLock::new();
 
+/// A value on cache lines of its own. What only the thread reads that enters regions, and what all members of a team read, must not share
+/// one: each region would fetch it from another processor twice.
+#[repr(align(128))]
+struct Line<T>(T);
+
+impl<T> std::ops::Deref for Line<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
 /// Held only while a region begins or ends, never while code of the program runs.
-static ENGINE: Mutex<Option<Box<Engine>>> = Mutex::new(None);
+static ENGINE: Line<Mutex<Option<Box<Engine>>>> = Line(Mutex::new(None));
 
 /// The thread whose region is governed now; 0: none.
-static OWNER: AtomicI32 = AtomicI32::new(0);
+static OWNER: Line<AtomicI32> = Line(AtomicI32::new(0));
 
 /// The governed region runs on one thread, and the program asked for more.
 static SERIAL: AtomicBool = AtomicBool::new(false);
 
 /// Whether loops are to report their iterations, and the most that they have reported, plus 1.
-static WANTED: AtomicBool = AtomicBool::new(false);
-static ITERATIONS: AtomicU64 = AtomicU64::new(0);
+static WANTED: Line<AtomicBool> = Line(AtomicBool::new(false));
+static ITERATIONS: Line<AtomicU64> = Line(AtomicU64::new(0));
 
 /// Regions that were left alone since the owner was looked for.
 static MISSED: AtomicU32 = AtomicU32::new(0);
@@ -100,6 +117,7 @@ pub(crate) fn load() {
         },
         Err(what) => return eprintln!("tanada: {VARIABLE}: {what}"),
     };
+    spin(&settings);
     if settings.own > 0 {
         forget(settings.own);
     }
@@ -121,6 +139,26 @@ pub(crate) fn load() {
     let _ = SETTINGS.set(settings);
     system::on_fork(forked);
     MODE.store(READY, Ordering::Release);
+}
+
+/// If libgomp's members sleep at once, as the user wants, the governor cannot let them spin while nobody else wants a processor: libgomp
+/// knows from its variables alone how long. So the program is started again with them, once, before any of its own code has run.
+fn spin(settings: &Settings) {
+    let own = std::process::id().to_string();
+    if std::env::var(AGAIN).is_ok_and(|process| process == own) {
+        system::set_variable(AGAIN, None);
+        system::set_variable(SPINS, None);
+        return;
+    }
+    let policy = std::env::var("OMP_WAIT_POLICY").unwrap_or_default();
+    let sleeps = policy.trim().eq_ignore_ascii_case("passive");
+    if sleeps && settings.lets_spin() && std::env::var_os(SPINS).is_none() && runtime::is_gcc() {
+        system::set_variable(AGAIN, Some(own.as_ref()));
+        system::set_variable(SPINS, Some(SHORT.as_ref()));
+        system::start_again();
+        system::set_variable(AGAIN, None);
+        system::set_variable(SPINS, None);
+    }
 }
 
 /// Programs that this one starts are not governed: their environment is as if this library had not been loaded.
@@ -255,7 +293,9 @@ fn govern(
         return PASS;
     };
     SERIAL.store(entered.threads == Some(1), Ordering::Relaxed);
-    WANTED.store(entered.iterations, Ordering::Relaxed);
+    if entered.iterations {
+        WANTED.store(true, Ordering::Relaxed);
+    }
     Token {
         threads: entered.threads,
         governed: true,
@@ -288,8 +328,12 @@ pub(crate) fn end(token: Token) {
     if !token.governed {
         return;
     }
-    let seen = match WANTED.swap(false, Ordering::Relaxed) {
-        true => ITERATIONS.swap(0, Ordering::Relaxed).checked_sub(1),
+    // Most regions leave the line to their members' processors, which read it.
+    let seen = match WANTED.load(Ordering::Relaxed) {
+        true => {
+            WANTED.store(false, Ordering::Relaxed);
+            ITERATIONS.swap(0, Ordering::Relaxed).checked_sub(1)
+        }
         false => None,
     };
     // Only a thread that was forked meanwhile finds it held.

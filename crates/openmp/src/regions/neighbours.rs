@@ -9,9 +9,8 @@
 //! neighbour that shares a hardware thread with us gets half of it and wants all of it.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::time::Duration;
 
 use crate::system;
@@ -25,6 +24,11 @@ const CALM_GAP: Duration = Duration::from_millis(20);
 const HURRIED_GAP: Duration = Duration::from_micros(500);
 const HURRY: Duration = Duration::from_millis(60);
 
+/// What seems to be a neighbour may be a short task of the system. So when there is one, that many looks follow this soon, but not again
+/// within [`HURRY`].
+const CONFIRMING: usize = 4;
+const CONFIRMING_GAP: Duration = Duration::from_millis(2);
+
 /// A look may cost this part of the time.
 const SHARE: u32 = 500;
 
@@ -37,9 +41,13 @@ const DELAYS: Duration = Duration::from_millis(8);
 /// The most threads whose delays or states are read.
 const THREADS: usize = 256;
 
-/// So many moments count. If the last few agree, only they do: a neighbour that came or went is known after these.
+/// So many moments count. If all of the last few have neighbours, or most of them have none, only they do: a neighbour that came or went is
+/// known after these. One that works is ready at every moment, so it takes fewer moments to say that it has gone.
 const MOMENTS: usize = 8;
 const AGREE: usize = 3;
+
+/// From this load on there is a neighbour.
+const NEW: f64 = 0.5;
 
 /// The counters at one moment.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +73,9 @@ pub(super) struct Neighbours {
     /// Looks that still come soon, and until when there are no further ones of these.
     hurried: usize,
     patient_until: Duration,
+    /// The same of looks whether a neighbour stays.
+    confirming: usize,
+    confirmed_until: Duration,
     load: Option<f64>,
     /// Looks, and the time that they took.
     pub(super) looks: u64,
@@ -90,6 +101,11 @@ impl Neighbours {
             }
         };
         Neighbours {
+            confirming: match load.is_some_and(|load| load > 0.0) {
+                true => CONFIRMING,
+                false => 0,
+            },
+            confirmed_until: Duration::ZERO,
             load: load.map(|load| load.min(cpus.len() as f64)),
             cpus,
             whole,
@@ -128,9 +144,15 @@ impl Neighbours {
         if now < self.next {
             return;
         }
+        let is_calm = self.load.is_none_or(|load| load < NEW);
         if let Some(ready) = &mut self.whole {
             if let Some(ready) = ready.others() {
                 self.add_moment(ready);
+            }
+            let is_new = is_calm && self.load.is_some_and(|load| load >= NEW);
+            if is_new && now >= self.confirmed_until {
+                self.confirming = CONFIRMING;
+                self.confirmed_until = now + HURRY;
             }
         } else {
             let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -150,8 +172,12 @@ impl Neighbours {
         if self.moments.front() == Some(&0) {
             self.hurried = 0;
         }
-        self.next = match self.hurried {
-            0 => now + usual.max(took * SHARE),
+        self.next = match (self.hurried, self.confirming) {
+            (0, 0) => now + usual.max(took * SHARE),
+            (0, _) => {
+                self.confirming -= 1;
+                now + CONFIRMING_GAP
+            }
             _ => now + HURRIED_GAP,
         };
     }
@@ -163,8 +189,9 @@ impl Neighbours {
         if self.moments.len() < AGREE {
             return;
         }
-        let mut last = self.moments.iter().take(AGREE);
-        let agree = last.clone().all(|&one| one == 0) || last.all(|&one| one > 0);
+        let last = self.moments.iter().take(AGREE);
+        let some = last.filter(|&&one| one > 0).count();
+        let agree = some == AGREE || some <= AGREE / 2;
         let count = if agree { AGREE } else { self.moments.len() };
         let sum: u32 = self.moments.iter().take(count).sum();
         self.load = Some(f64::from(sum) / count as f64);
@@ -244,7 +271,7 @@ fn others_at_start(ready: &mut Ready) -> u32 {
 /// longer than reading it.
 struct Ready {
     all: File,
-    own: Vec<(OsString, File)>,
+    own: Vec<(i32, File)>,
 }
 
 impl Ready {
@@ -282,29 +309,44 @@ impl Ready {
 
     fn own_ready(&mut self) -> u32 {
         let (mut text, mut count) = ([0; 1024], 0);
-        self.own.retain(|(_, file)| match read(file, &mut text) {
-            Some(text) => {
-                count += u32::from(is_ready(text));
-                true
+        let me = system::this_thread();
+        self.own.retain(|(thread, file)| {
+            if *thread == me {
+                count += 1;
+                return true;
             }
-            // The thread has ended.
-            None => false,
+            match read(file, &mut text) {
+                Some(text) => {
+                    count += u32::from(is_ready(text));
+                    true
+                }
+                // The thread has ended.
+                None => false,
+            }
         });
         count
     }
 
     /// Opens the files of threads that are new.
     fn find_own(&mut self) {
-        let Ok(tasks) = fs::read_dir("/proc/self/task") else {
+        const TASKS: &str = "/proc/self/task";
+        // Each thread is a folder, which its parent has a link of; two more are its own name and that in its parent.
+        let is_same = |data: fs::Metadata| data.nlink() == self.own.len() as u64 + 2;
+        if fs::metadata(TASKS).is_ok_and(is_same) {
+            return;
+        }
+        let Ok(tasks) = fs::read_dir(TASKS) else {
             return;
         };
         for task in tasks.flatten().take(THREADS) {
-            let name = task.file_name();
-            if self.own.iter().any(|(known, _)| *known == name) {
+            let Some(thread) = task.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            if self.own.iter().any(|(known, _)| *known == thread) {
                 continue;
             }
             if let Ok(file) = File::open(task.path().join("stat")) {
-                self.own.push((name, file));
+                self.own.push((thread, file));
             }
         }
     }
@@ -405,6 +447,18 @@ mod tests {
         let mut ready = Ready::open().expect("it is there");
         ready.find_own();
         assert!(ready.own_ready() >= 1);
+        // A thread that comes later is found, too.
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let (say, said) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let _ = say.send(system::this_thread());
+            let _ = stopped.recv();
+        });
+        let number = said.recv().expect("it says its number");
+        ready.find_own();
+        assert!(ready.own.iter().any(|(known, _)| *known == number));
+        drop(stop);
+        thread.join().expect("it ends");
         let mut text = [0; 128];
         assert!(read(&ready.all, &mut text).and_then(all_ready) >= Some(1));
     }
@@ -425,7 +479,35 @@ mod tests {
         // No more than there are hardware threads.
         assert_eq!(load(&[9, 9, 9]), Some(2.0));
         assert_eq!(load(&[0, 0, 0, 0, 0]), Some(0.0));
-        assert_eq!(load(&[1]), Some(0.625));
+        // One that is there for a moment, and one that was.
+        assert_eq!(load(&[1]).map(|load| load < 0.35), Some(true));
+        assert_eq!(load(&[1]), Some(0.5));
+        assert_eq!(load(&[1]), Some(1.0));
+        assert_eq!(load(&[0]), Some(0.375));
+        assert_eq!(load(&[0]).map(|load| load < 0.35), Some(true));
+    }
+
+    #[test]
+    fn what_seems_to_be_a_neighbour_is_looked_at_again_soon() {
+        let ms = Duration::from_millis;
+        let mut neighbours = Neighbours::new(vec![0, 1]);
+        neighbours.whole = Some(Ready::open().expect("it is there"));
+        (neighbours.load, neighbours.confirming) = (Some(0.0), 0);
+        // Whatever this look finds, the ones before had neighbours.
+        neighbours.moments = VecDeque::from([1, 1, 1, 1, 1, 1, 1]);
+        neighbours.look(ms(100), 2, || ms(100));
+        assert!(neighbours.load >= Some(0.5));
+        assert_eq!(neighbours.next, ms(100) + CONFIRMING_GAP);
+        for look in 1..CONFIRMING as u64 {
+            let now = ms(100) + CONFIRMING_GAP * look as u32;
+            neighbours.moments = VecDeque::from([1, 1, 1, 1, 1, 1, 1]);
+            neighbours.look(now, 2, || now);
+            assert_eq!(neighbours.next, now + CONFIRMING_GAP);
+        }
+        let now = neighbours.next;
+        neighbours.moments = VecDeque::from([1, 1, 1, 1, 1, 1, 1]);
+        neighbours.look(now, 2, || now);
+        assert_eq!(neighbours.next, now + GAP);
     }
 
     #[test]

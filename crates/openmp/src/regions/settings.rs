@@ -43,6 +43,12 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Returns whether members of teams may spin for a short time even if the user wanted them to sleep at once: the governor then sees to
+    /// it that they do not while others want the processor.
+    pub(super) fn lets_spin(&self) -> bool {
+        self.governor == "predict" && !self.dry_run
+    }
+
     /// Reads `governor=NAME,threads=N,waiting=WAITING,dry-run,neighbours=N,board=FILE,own=N,spins,profile=FILE`, of which each may be
     /// missing. The profile stands last, because the name of a file may have commas.
     ///

@@ -12,10 +12,11 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use super::Line;
 use crate::board;
 
 /// The governed region that runs now, plus 1; 0: none.
-static CURRENT: AtomicU32 = AtomicU32::new(0);
+static CURRENT: Line<AtomicU32> = Line(AtomicU32::new(0));
 
 /// A bit for each region that depends on its team.
 static DEPENDS: [AtomicU64; board::REGIONS / 64] =

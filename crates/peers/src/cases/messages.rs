@@ -12,18 +12,24 @@
 //! - `messages_per_second`: what was reached.
 //! - `victim_percent`: by how much a computation on the receiver's hardware thread is slower than alone; `victim_indirect_percent`: what
 //!   of that is not the receiver's processor time, but switches and cache lines. In a run of its own.
+//! - `beside_p999_ns` and `jitter_p999_ns`, for channels with a bound: latency, and the machine's jitter, of one run of four times the
+//!   length, in which a second thread of the receiver's hardware thread does nothing but sleep for the bound, again and again.
+//!   `over_ns` is what the first is longer than the bound and the second.
 //!
-//! `sleep=1ms` is the machine's jitter: how much later than wanted a thread is awake that sleeps for a millisecond, as `latency_*`. A long
-//! pause is one of many sleeps, but delays all messages that come meanwhile. So `late_p999_ns` weighs by time: what 99.9% of an even stream
-//! of messages would wait at most, beyond the end of the sleep in which they come, for a receiver that does nothing but sleep.
+//! `sleep=1ms` is the machine's jitter: how much later than wanted a thread is awake that sleeps for a millisecond, as `latency_*`. The
+//! other hardware thread is as busy as with a sender. Otherwise threads of the system that run now and then would find it idle, and go
+//! there. A long pause is one of many sleeps, but delays all messages that come meanwhile. So `late_p999_ns`, and `jitter_p999_ns`, weigh
+//! by time: what 99.9% of an even stream of messages would wait at most, beyond the end of the sleep in which they come, for a receiver
+//! that does nothing but sleep.
 
 use super::{Case, Job};
 use crate::Fallible;
 use crate::peers::Peer;
-use crate::programs::lines::{Kind, Line, Wait};
+use crate::programs::lines::{BOUND, Kind, Line, Wait};
 use crate::samples::Sample;
+use rustix::thread::clock_nanosleep_absolute;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -184,6 +190,25 @@ struct Seen {
     wall_ns: u64,
 }
 
+/// Sends at `rate` for `length` and returns what the receiver has seen, and by how much a thread beside it that does nothing but sleep for
+/// [`SLEEP`] was late.
+fn run_beside_a_sleeper(line: Line, rate: u64, length: Duration) -> Fallible<(Seen, Vec<u64>)> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            stand_on(&places().1);
+            let mut late = Vec::with_capacity(2 * length.as_millis() as usize);
+            while !stop.load(Ordering::Relaxed) {
+                late.push(sleep_late());
+            }
+            late
+        });
+        let seen = run(line, rate, length);
+        stop.store(true, Ordering::Relaxed);
+        Ok((seen?, sleeper.join().expect("no panic")))
+    })
+}
+
 /// Sends at `rate` for `length` and returns what the receiver has seen.
 fn run(line: Line, rate: u64, length: Duration) -> Fallible<Seen> {
     let (here, there) = places();
@@ -266,6 +291,14 @@ fn at_rate(kind: Kind, rate: u64, quick: bool) -> Fallible<Vec<(&'static str, f6
     let (slower, indirect) = beside_a_victim(kind.line(wait)?, rate, length)?;
     values.push(("victim_percent", slower));
     values.push(("victim_indirect_percent", indirect));
+    if kind.has_bound() {
+        let (seen, late) = run_beside_a_sleeper(kind.line(wait)?, rate, 4 * length)?;
+        let [_, _, (_, latency)] = latencies(seen.latencies);
+        let jitter = late_by_time(&late, SLEEP, 0.001);
+        values.push(("beside_p999_ns", latency));
+        values.push(("jitter_p999_ns", jitter));
+        values.push(("over_ns", latency - jitter - SLEEP.as_nanos() as f64));
+    }
     Ok(values)
 }
 
@@ -343,8 +376,20 @@ fn beside_a_victim(line: Line, rate: u64, length: Duration) -> Fallible<(f64, f6
     })
 }
 
-/// How long a thread sleeps to measure the machine's jitter.
-const SLEEP: Duration = Duration::from_millis(1);
+/// How long a thread sleeps to measure the machine's jitter: the bound of the lines that have one.
+const SLEEP: Duration = BOUND;
+
+/// Sleeps for [`SLEEP`] and returns how many nanoseconds later than wanted it ended. As the channels' timers, it ends at a moment of the
+/// monotonic clock.
+fn sleep_late() -> u64 {
+    let until = now_ns() + SLEEP.as_nanos() as u64;
+    let time = Timespec {
+        tv_sec: (until / 1_000_000_000) as i64,
+        tv_nsec: (until % 1_000_000_000) as _,
+    };
+    while clock_nanosleep_absolute(ClockId::Monotonic, &time).is_err() {}
+    now_ns().saturating_sub(until)
+}
 
 /// Returns by how many nanoseconds all but `share` of the messages of an even stream are late, at the most, if sleeps of `sleep` end `late`
 /// nanoseconds late: a message is late by what it waits longer than `sleep`.
@@ -367,20 +412,25 @@ fn late_by_time(late: &[u64], sleep: Duration, share: f64) -> f64 {
     high
 }
 
-/// Returns by how much a thread that sleeps for [`SLEEP`] is late, many times.
+/// Returns by how much a thread that sleeps for [`SLEEP`] is late, many times, while the place of the senders is busy.
 fn jitter(quick: bool) -> Vec<u64> {
-    let (_, there) = places();
-    let sleeper = thread::spawn(move || {
-        stand_on(&there);
-        let times = if quick { 300 } else { 2_000 };
-        let late = |_| {
-            let start = Instant::now();
-            thread::sleep(SLEEP);
-            start.elapsed().saturating_sub(SLEEP).as_nanos() as u64
-        };
-        (0..times).map(late).collect()
-    });
-    sleeper.join().expect("no panic")
+    let (here, there) = places();
+    let times = if quick { 300 } else { 2_000 };
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            stand_on(&there);
+            let late = (0..times).map(|_| sleep_late()).collect();
+            stop.store(true, Ordering::Relaxed);
+            late
+        });
+        stand_on(&here);
+        while !stop.load(Ordering::Relaxed) {
+            std::hint::black_box(now_ns());
+            std::hint::spin_loop();
+        }
+        sleeper.join().expect("no panic")
+    })
 }
 
 #[cfg(test)]
@@ -452,6 +502,12 @@ mod tests {
         let (slower, indirect) =
             beside_a_victim(line(), 1_000, Duration::from_millis(20)).expect("it runs");
         assert!(slower < 100.0 && indirect <= slower);
+        let adaptive = Kind::Tanada("adaptive", false).line(Wait::Block);
+        let length = Duration::from_millis(50);
+        let (seen, late) =
+            run_beside_a_sleeper(adaptive.expect("it opens"), 1_000, length).expect("it runs");
+        assert_eq!(seen.messages, 50);
+        assert!((1..=60).contains(&late.len()), "{}", late.len());
         assert_eq!(percentile(&[1, 2, 3, 4], 0.5), 3.0);
         assert_eq!(percentile(&[], 0.5), 0.0);
     }

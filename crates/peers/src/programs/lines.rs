@@ -18,6 +18,9 @@ pub(crate) enum Wait {
 /// Words that fit into every line.
 pub(crate) const CAPACITY: usize = 16_384;
 
+/// The bound of lines that have one.
+pub(crate) const BOUND: Duration = Duration::from_millis(1);
+
 /// Sends a word; waits for room.
 pub(crate) type Send = Box<dyn FnMut(u64)>;
 
@@ -66,6 +69,11 @@ impl Kind {
         !matches!(self, Kind::Tanada(delivery, _) if delivery != "immediate")
     }
 
+    /// Returns whether messages may be told later than at once, but not later than [`BOUND`].
+    pub(crate) fn has_bound(self) -> bool {
+        !self.is_immediate()
+    }
+
     /// Returns the setting in which a receiver takes the least processor time.
     pub(crate) fn thriftiest(self) -> Wait {
         match self {
@@ -92,7 +100,7 @@ fn tanada(delivery: &str, shared: bool, wait: Wait) -> Fallible<Line> {
     let builder = Channel::builder()
         .capacity(CAPACITY as u64)
         .delivery(delivery)
-        .bound(Duration::from_millis(1));
+        .bound(BOUND);
     let builder = match wait {
         Wait::Block => builder.spin(0),
         Wait::Spin => builder.spin(u32::MAX),

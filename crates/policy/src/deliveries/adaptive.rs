@@ -15,7 +15,8 @@ const DENSE: u64 = 1;
 /// - A sender also tells the receiver as soon as no more than `headroom` messages fit into the queue. So periods are as long as the bound
 ///   and the buffer allow.
 /// - If senders cannot set the receiver's timer, the receiver sets it before it sleeps while messages are dense. One timer then fires in
-///   vain after the last dense message, and the channel is sparse again.
+///   vain after the last dense message, and the channel is sparse again. An engine whose timers are late may set it up to a quarter of the
+///   bound earlier ([leeway](Delivery::leeway)).
 ///
 /// **Theorem.** Let the engine keep what [`Delivery`] says. A message's *time* is the moment at which its sender calls
 /// [`sent`](Delivery::sent), or finds the receiver awake. A *reaction* lasts from a telling or a timer until the receiver has found the
@@ -29,7 +30,7 @@ const DENSE: u64 = 1;
 /// 1. If the receiver is awake at the message's time, it looks before it sleeps. Otherwise `sent` answers one of three. `Now`: told at
 ///    once. `By(now + bound)`: at most `bound` later, which the engine keeps. `By(armed)`: the timer was set by `due` when the receiver
 ///    went to sleep, or by the `By` of an earlier message of this sleep. Both set it to at most `bound` after a moment that is not after
-///    this message's time.
+///    this message's time, whether or not an engine makes use of the leeway.
 /// 2. Let F be `capacity - headroom`, but at least 1. The message with which a sleeping receiver's queue holds F messages is answered
 ///    `Now`. So if a timer begins the reaction, fewer than F messages are there, and at most `headroom` come. If a message begins it, F -
 ///    1 were there before it, and at most `headroom` come, this one among them. Both sums are at most `capacity`, and when the reaction
@@ -38,9 +39,10 @@ const DENSE: u64 = 1;
 ///    which takes no message, is that of a timer that `due` set because messages were dense, and makes the channel sparse. Between two
 ///    vain wake-ups, and before the first, at least two messages are taken: let the channel become dense again by the wake-up W. If
 ///    another wake-up took messages since the vain one, those and W's are two. If none did, the time that W divides by its messages
-///    reaches back across the vain wake-up and the timer before that, so it is longer than the bound, and W took three messages or more
-///    for a gap of half the bound. Before the first wake-up that takes messages no gap is known, and the channel is sparse. So there is
-///    at most one vain wake-up for two messages.
+///    reaches back across the vain wake-up and the timer before that, which even an engine that uses the leeway has set to three quarters
+///    of the bound or more. So it is longer than half of the bound, and W took two messages or more for a gap of at most that. Before the
+///    first wake-up that takes messages no gap is known, and the channel is sparse. So there is at most one vain wake-up for two
+///    messages.
 ///
 /// Latency is that of the engine's timers and wake-ups: what the machine adds to them (its jitter) comes on top of the bound.
 #[derive(Clone, Copy, Debug)]
@@ -92,5 +94,9 @@ impl Delivery for Adaptive {
         let dense = taken > 0 && self.is_dense(channel, taken, now);
         channel.set_mark(if dense { DENSE } else { 0 });
         (dense && !self.sender_arms).then(|| now.saturating_add(self.bound))
+    }
+
+    fn leeway(&self) -> Time {
+        self.bound / 4
     }
 }

@@ -130,7 +130,21 @@ impl ChannelState {
     ///
     /// The receiver then announces that it sleeps, looks into the queue once more, and sleeps only if the queue is still empty.
     pub fn rest(&self, delivery: &dyn Delivery, taken: u64, now: Time) -> Option<Time> {
+        self.rest_early(delivery, taken, now, 0)
+    }
+
+    /// As [`rest`](Self::rest), of an engine whose timers fire late, by `lateness` as a rule: the moment comes so much earlier, within the
+    /// [leeway](Delivery::leeway) of the delivery.
+    pub fn rest_early(
+        &self,
+        delivery: &dyn Delivery,
+        taken: u64,
+        now: Time,
+        lateness: Time,
+    ) -> Option<Time> {
+        let early = lateness.min(delivery.leeway());
         let due = delivery.due(self, taken, now);
+        let due = due.map(|due| due.saturating_sub(early));
         if taken > 0 {
             self.rested.store(now.min(NEVER - 1), Ordering::Relaxed);
         }
@@ -153,9 +167,9 @@ impl ChannelState {
 /// A receiver that is awake is never told: it empties the queue before it sleeps. So an engine asks only while the receiver sleeps and
 /// has not been told. What engines do for every delivery:
 ///
-/// - *Sleep.* A receiver that has emptied the queue calls [`ChannelState::rest`], announces that it sleeps, looks into the queue again, and
-///   sleeps. It wakes up if it is told, and at the moment that `rest` or a sender's [`Tell::By`] has set. After it has woken up it takes
-///   all messages.
+/// - *Sleep.* A receiver that has emptied the queue calls [`ChannelState::rest`] (or [`rest_early`](ChannelState::rest_early), if its
+///   timers fire late), announces that it sleeps, looks into the queue again, and sleeps. It wakes up if it is told, and at the moment
+///   that `rest` or a sender's [`Tell::By`] has set. After it has woken up it takes all messages.
 /// - *Send.* A sender puts its message into the queue, and then, if the receiver has announced that it sleeps, calls
 ///   [`sent`](Self::sent). Of several senders that are answered [`Tell::Now`], the one that takes the receiver's announcement back tells
 ///   it.
@@ -169,6 +183,12 @@ pub trait Delivery: Debug + Send + Sync {
     /// the queue empty at `now` and has taken `taken` messages since the last call. The receiver alone calls this, through
     /// [`ChannelState::rest`].
     fn due(&self, channel: &ChannelState, taken: u64, now: Time) -> Option<Time>;
+
+    /// Returns by how much the receiver may look before the moment of [`due`](Self::due), in an engine whose timers fire late. 0, which
+    /// is the default, if the moments themselves matter. Always the same.
+    fn leeway(&self) -> Time {
+        0
+    }
 }
 
 #[cfg(test)]
@@ -200,6 +220,8 @@ mod tests {
         assert_eq!(channel.armed(), Some(Time::MAX - 1));
         assert_eq!(channel.rested(), Some(Time::MAX - 1));
         assert_eq!(Always(None).sent(&channel, 1, &|| 7), Tell::By(7));
+        // Without leeway no moment is early.
+        assert_eq!(channel.rest_early(&Always(Some(9)), 1, 4, 3), Some(9));
     }
 
     #[test]

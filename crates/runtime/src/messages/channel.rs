@@ -20,8 +20,9 @@ use tanada_queues::sync::{Arc, Mutex};
 
 #[cfg(not(shuttle))]
 use {
+    super::bell::Bell,
     super::lock::{self, Lock},
-    super::memory::{DESCRIPTION, size_of_map},
+    super::memory::{DESCRIPTION, check_file, size_of_map},
     std::fs::File,
     std::os::fd::{AsFd, BorrowedFd, OwnedFd},
     std::sync::OnceLock,
@@ -77,8 +78,8 @@ mod description {
 
     /// The letters "tanada\0m": what stands first.
     const MAGIC: u64 = u64::from_le_bytes(*b"tanada\0m");
-    /// Rises whenever the layout changes.
-    const VERSION: u64 = 1;
+    /// Rises whenever the layout, or what goes with it, changes.
+    const VERSION: u64 = 2;
     /// Words of the delivery's name.
     const NAME: usize = 4;
 
@@ -155,7 +156,7 @@ pub(super) struct Files {
     /// The memory file.
     pub(super) memory: File,
     /// Where senders ring for a receiver in an event loop.
-    pub(super) bell: OwnedFd,
+    pub(super) bell: Bell,
 }
 
 /// What all ends of a channel in this process share.
@@ -172,7 +173,7 @@ pub(super) struct Core {
     pub(super) files: Option<Files>,
     /// The bell of a channel of one process, once its receiver has asked for it.
     #[cfg(not(shuttle))]
-    pub(super) bell: OnceLock<OwnedFd>,
+    own_bell: OnceLock<Bell>,
 }
 
 /// Memory file's bytes that are locks, and only that: the receiver's and then those of the lanes.
@@ -251,14 +252,28 @@ impl Core {
 
     #[cfg(not(shuttle))]
     fn ring(&self) {
-        let bell = match &self.files {
-            Some(files) => Some(files.bell.as_fd()),
-            None => self.bell.get().map(AsFd::as_fd),
-        };
-        if let Some(bell) = bell {
-            // It fails only if the bell has been rung 2^64 times and nobody has looked: then the receiver is told.
-            let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+        if let Some(bell) = self.bell() {
+            bell.ring();
         }
+    }
+
+    /// Returns where senders ring for a receiver in an event loop, if there is a bell yet.
+    #[cfg(not(shuttle))]
+    pub(super) fn bell(&self) -> Option<&Bell> {
+        match &self.files {
+            Some(files) => Some(&files.bell),
+            None => self.own_bell.get(),
+        }
+    }
+
+    /// As [`bell`](Self::bell), and makes it if there is none.
+    #[cfg(not(shuttle))]
+    pub(super) fn need_bell(&self) -> Result<&Bell, ChannelError> {
+        if let Some(bell) = self.bell() {
+            return Ok(bell);
+        }
+        let new = Bell::own()?;
+        Ok(self.own_bell.get_or_init(|| new))
     }
 
     /// Returns whether the receiver has closed the channel or, in a shared one, its process has died.
@@ -371,7 +386,7 @@ impl Channel {
             #[cfg(not(shuttle))]
             files: None,
             #[cfg(not(shuttle))]
-            bell: OnceLock::new(),
+            own_bell: OnceLock::new(),
         }
     }
 
@@ -395,7 +410,7 @@ impl Channel {
         // New memory is 0, and so is the state of a new channel, but for moments.
         memory.header().receiver.0.state.reset();
         description::write(&settings, &memory.header().description.0);
-        let bell = new_bell()?;
+        let bell = Bell::shared()?;
         let core = Core {
             files: Some(Files { memory: file, bell }),
             ..Self::of(memory, &settings)
@@ -407,11 +422,13 @@ impl Channel {
     /// [`memory`](Self::memory) and [`bell`](Self::bell).
     ///
     /// # Errors
-    /// If the file is no channel's, is damaged or can be cut, or cannot be mapped.
+    /// If the file is no channel's, is damaged or can be cut, or cannot be mapped, or if the other descriptor is no bell.
     #[cfg(not(shuttle))]
     pub fn open(memory: OwnedFd, bell: OwnedFd) -> Result<Channel, ChannelError> {
         use std::os::unix::fs::FileExt;
-        let file = File::from(memory);
+        let (file, bell) = (File::from(memory), Bell::of_another(bell)?);
+        // First of all: of another file, even a read may wait for whoever is behind it.
+        check_file(&file)?;
         let mut bytes = [0; DESCRIPTION * 8];
         let read = file.read_exact_at(&mut bytes, 0);
         read.map_err(|_| ChannelError::Refused("it is too short"))?;
@@ -434,8 +451,8 @@ impl Channel {
         self.0.files.as_ref().map(|files| files.memory.as_fd())
     }
 
-    /// Returns the `eventfd` at which senders of a shared channel ring for a receiver in an event loop; `None` if the channel is of one
-    /// process.
+    /// Returns the descriptor (a `timerfd`) by which senders of a shared channel ring for a receiver in an event loop; `None` if the
+    /// channel is of one process. It is to be handed on, not to be polled: that is [`Receiver::event`].
     #[cfg(not(shuttle))]
     pub fn bell(&self) -> Option<BorrowedFd<'_>> {
         self.0.files.as_ref().map(|files| files.bell.as_fd())
@@ -478,12 +495,6 @@ impl Channel {
         let claim = self.0.claim_receiver()?.ok_or(ChannelError::Taken)?;
         Receiver::new(&self.0, claim)
     }
-}
-
-#[cfg(not(shuttle))]
-pub(super) fn new_bell() -> Result<OwnedFd, rustix::io::Errno> {
-    use rustix::event::{EventfdFlags, eventfd};
-    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
 }
 
 impl fmt::Debug for Channel {

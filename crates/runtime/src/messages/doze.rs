@@ -29,7 +29,7 @@ use tanada_queues::sync::total_order;
 pub(super) enum Bed {
     /// At the word itself, as a futex.
     Futex = 1,
-    /// In an event loop that looks at an `eventfd`.
+    /// In an event loop that looks at the channel's bell.
     Event = 2,
     /// As a future or a task, which a waker of this process wakes.
     Waker = 3,

@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
 
 /// A held lock; dropping it releases it.
 #[derive(Debug)]
@@ -27,10 +28,14 @@ impl Lock {
     /// Takes the lock of `byte`; `None` if another end holds it.
     ///
     /// # Errors
-    /// If the file cannot be opened anew, for which `/proc` must be mounted.
+    /// If the file cannot be opened anew, for which `/proc` must be mounted, or another process would make that wait by a lease.
     pub(super) fn take(file: BorrowedFd<'_>, byte: u64) -> io::Result<Option<Lock>> {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let own = File::options().read(true).write(true).open(path)?;
+        let own = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(path)?;
         let request = request(byte);
         // SAFETY: the descriptor is open, and the request lives until the call returns.
         let result = unsafe { libc::fcntl(own.as_raw_fd(), libc::F_OFD_SETLK, &request) };

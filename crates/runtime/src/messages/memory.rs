@@ -1,7 +1,7 @@
 //! The words of a channel: on the heap, or in a memory file that several processes map.
 //!
 //! Everything in it is an atomic variable, so whatever other processes write at whatever moment, an access is no data race of this one.
-//! The unsafe code of channels is here and in `lock.rs`.
+//! The unsafe code of channels is here, in `lock.rs` and in `bell.rs`.
 
 use super::doze::Doze;
 use std::ptr::NonNull;
@@ -171,7 +171,7 @@ impl Memory {
 }
 
 #[cfg(not(shuttle))]
-pub(super) use map::size_of_map;
+pub(super) use map::{check_file, size_of_map};
 
 /// The form of a shared channel: the header, the headers of lanes, and then the slots of each lane.
 #[cfg(not(shuttle))]
@@ -199,11 +199,32 @@ mod map {
         usize::try_from(slots_at(lanes) + lanes as u64 * stride(shape)).ok()
     }
 
+    /// Checks that an access to a mapping of `file` cannot end this process, or wait for another one.
+    ///
+    /// # Errors
+    /// If the file is not one of the system's memory, can still be made shorter, or has pages from a pool that others can empty.
+    pub(in crate::messages) fn check_file(file: &File) -> Result<(), ChannelError> {
+        // Files of memory have seals, and no others do; what asks for them asks no file system that is a process.
+        let Ok(seals) = rustix::fs::fcntl_get_seals(file) else {
+            return Err(ChannelError::Refused("it is no file of memory"));
+        };
+        // Otherwise another process could cut the file, and an access end this one.
+        if !seals.contains(rustix::fs::SealFlags::SHRINK) {
+            return Err(ChannelError::Refused("it can be cut"));
+        }
+        // Huge pages have seals, too. A page that another process takes out of such a file may have no successor.
+        const TMPFS: u64 = 0x0102_1994;
+        if rustix::fs::fstatfs(file)?.f_type as u64 != TMPFS {
+            return Err(ChannelError::Refused("its pages are huge"));
+        }
+        Ok(())
+    }
+
     impl Memory {
         /// Maps the words of a shared channel, which the caller has found to be as `shape` and `lanes` say, or new and 0.
         ///
         /// # Errors
-        /// If the file is shorter, can still be made shorter, or cannot be mapped.
+        /// If the file is shorter, is none that can safely be mapped, or cannot be.
         pub(in crate::messages) fn map(
             file: &File,
             shape: LaneShape,
@@ -213,11 +234,7 @@ mod map {
             if lanes == 0 || lanes > MAX_SENDERS || file.metadata()?.len() < size as u64 {
                 return Err(ChannelError::Refused("it is too short"));
             }
-            // Otherwise another process could cut the file, and an access end this one.
-            let seals = rustix::fs::fcntl_get_seals(file)?;
-            if !seals.contains(rustix::fs::SealFlags::SHRINK) {
-                return Err(ChannelError::Refused("it can be cut"));
-            }
+            check_file(file)?;
             let map = memmap2::MmapOptions::new().len(size).map_raw(file)?;
             let base = map.as_mut_ptr();
             // SAFETY: all offsets are below `size`, the length of the mapping.

@@ -61,6 +61,9 @@
 //!
 //! Linux only.
 
+#[cfg(not(shuttle))]
+#[allow(unsafe_code)]
+mod bell;
 mod builder;
 mod channel;
 mod clock;
@@ -69,6 +72,7 @@ mod error;
 mod futex;
 #[cfg(not(shuttle))]
 mod keeper;
+mod lateness;
 #[cfg(not(shuttle))]
 #[allow(unsafe_code)]
 mod lock;

@@ -3,6 +3,7 @@
 use super::channel::{Claim, Core};
 use super::doze::Bed;
 use super::error::{ChannelError, RecvError};
+use super::lateness::Lateness;
 use super::memory::load;
 use super::{LOOK_FOR_DEATHS, clock, futex, presence};
 use std::fmt;
@@ -15,7 +16,6 @@ use tanada_queues::{Descriptor, LaneReceiver, Padded};
 
 #[cfg(not(shuttle))]
 use {
-    super::channel::new_bell,
     super::keeper::{self, Watch},
     rustix::event::epoll,
     rustix::time::{
@@ -51,6 +51,8 @@ pub struct Receiver {
     /// Messages taken since the last rest.
     taken: u64,
     rest: Rest,
+    /// How late this receiver's timers wake it.
+    lateness: Lateness,
     /// Whether the receiver has announced that it sleeps, and has not withdrawn that.
     announced: bool,
     #[cfg(not(shuttle))]
@@ -97,6 +99,7 @@ impl Receiver {
             at: 0,
             taken: 0,
             rest: Rest::No,
+            lateness: Lateness::new(core.delivery.leeway()),
             announced: false,
             #[cfg(not(shuttle))]
             event: None,
@@ -236,6 +239,12 @@ impl Receiver {
     fn withdraw(&mut self) {
         self.core.memory.header().receiver.0.doze.withdraw();
         self.announced = false;
+        if let Rest::Until(Some(due)) = self.rest
+            && self.lateness.matters()
+            && let Some(late) = clock::now().checked_sub(due)
+        {
+            self.lateness.saw(late);
+        }
     }
 
     fn announce(&mut self, bed: Bed) {
@@ -253,7 +262,7 @@ impl Receiver {
         }
         let taken = std::mem::take(&mut self.taken);
         let state = &self.core.memory.header().receiver.0.state;
-        let due = state.rest(&*self.core.delivery, taken, now);
+        let due = state.rest_early(&*self.core.delivery, taken, now, self.lateness.usual());
         self.rest = Rest::Until(due);
         due
     }
@@ -432,13 +441,7 @@ impl Receiver {
     /// If the system has no descriptors left.
     pub fn event(&mut self) -> Result<BorrowedFd<'_>, ChannelError> {
         if self.event.is_none() {
-            let bell = match &self.core.files {
-                Some(files) => files.bell.as_fd(),
-                None => {
-                    let new = new_bell()?;
-                    self.core.bell.get_or_init(|| new).as_fd()
-                }
-            };
+            let bell = self.core.need_bell()?;
             let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
             let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
             let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -466,14 +469,9 @@ impl Receiver {
         }
         let due = self.timer();
         let event = self.event.as_ref().expect("`event` comes before `rest`");
-        let bell = match &self.core.files {
-            Some(files) => Some(files.bell.as_fd()),
-            None => self.core.bell.get().map(AsFd::as_fd),
-        };
-        // Both are silent again. They fail if they were so before.
-        let mut count = [0_u8; 8];
-        let _ = rustix::io::read(bell.expect("made by `event`"), &mut count);
-        let _ = rustix::io::read(&event.timer, &mut count);
+        // Both are silent again. The second fails if the timer was so before.
+        self.core.bell().expect("made by `event`").silence();
+        let _ = rustix::io::read(&event.timer, &mut [0_u8; 8]);
         let zero = clock::timespec(0);
         let time = Itimerspec {
             it_interval: zero,

@@ -12,13 +12,22 @@
 //!   threads wait than at the call before: one of them has blocked or ended, so another one has come from the queue. It also goes on
 //!   period by period while at least twice as many threads wait as run and its last period was not slow: at most for as long as, when it
 //!   began, more threads had waited than run in this part, and 64 periods. So a turn is a part of the program's time only, and threads
-//!   end together.
+//!   end together. If good company is not kept, turns last a quarter of a period while fewer than twice as many threads wait as run: then
+//!   the last ones have even shares, and end together, too. What caches that fill cost is not measured in such quick turns.
+//! - *Disturbance.* Threads *disturb* each other if half as many have more than 0.66 of their rate (half of it if they do not at all).
+//!   Probes of half the width show that. They do not, too, if half as many had less even if each were as fast as the fastest one seen
+//!   lately. As long as nothing is known they do. Some may disturb each other though most do not: then, behind the first slow window that
+//!   would lead to an exchange, and one in [`Settings::trial`] of those that follow, one thread runs alone for a window, and all of them
+//!   again for one. They disturb each other if that one gains 1.5 times as much by it as the fastest one seen lately is ahead of the usual
+//!   ones (a mean in which older looks fade). If threads do not disturb each other, those that are slow are so by themselves, and other
+//!   company would not help: none are exchanged, and neither slow periods nor caches that fill at no cost end a turn that may be longer.
 //! - *Exchanges.* A window is *slow* if its rate is below [`Settings::slow`] of the usual one, or if it is the fourth in a row whose rate
-//!   is below 0.9 of the mean since the last barrier (of the last 64 windows, if there were more). Then the threads that run disturb each
-//!   other, and all of them but the last go to the back of the queue. That takes two calls: the first one takes the last thread off, and
+//!   is below 0.9 of the mean since the last barrier (of the last 64 windows, if there were more). Then, if the threads that run disturb
+//!   each other, all of them but the last go to the back of the queue. That takes two calls: the first one takes the last thread off, and
 //!   one unit of time later the second one exchanges the others. One slow window in [`Settings::trial`] is left alone instead, for
-//!   comparison. If the windows behind those are faster on average than the windows behind exchanges, the roles change: only one slow
-//!   window in [`Settings::trial`] leads to an exchange.
+//!   comparison. The others count as such that led to an exchange, even if nothing was exchanged. If the windows behind those left alone
+//!   are faster on average than the windows behind exchanges, the roles change: only one slow window in [`Settings::trial`] leads to an
+//!   exchange.
 //! - *Widths.* Probed are half and double the width in use, then the next narrower and the next wider one that is a power of two, or
 //!   three times one, or all hardware threads.
 //!   A probe takes four windows: two at the other width, two at the width in use. The first of each two is not measured, since
@@ -26,25 +35,27 @@
 //!   program that changes meanwhile does not decide. A narrower width is chosen if the last probes together are better by
 //!   [`Settings::margin`] and by more than they differ from each other, or if one is better by [`Settings::large`] and better than
 //!   usual; a wider one that has not lost yet as soon as it is better.
-//! - *Orders.* Who runs with whom shows over whole parts of a program only: those between barriers. Work tells which parts are the same,
-//!   and what follows one is expected to be what followed it the last time. A part that is known in the queue's order is run *by number*
-//!   the next time: at each call those with the lowest creation numbers run ([`Order::ByNumber`]), without turns and exchanges. This ends
-//!   as soon as less work is done than was done by then in the queue's order, or more than in the whole part: so no thread waits for
-//!   ever. From then on each part has the order in which it was
-//!   faster. Other parts are tried as long as the order by number has not cost 8 windows more than it has saved.
-//!   A part that is known begins with the width with which it ended the last time.
+//! - *Orders.* Who runs with whom shows over whole parts of a program only: here those of at least 32 windows, between barriers for which
+//!   many threads wait (more than there are hardware threads). Work tells which parts are the same, and what follows one is expected to be
+//!   what followed it the last time. A part that is known in the queue's order is run *by number* the next time: at each call those with
+//!   the lowest creation numbers run ([`Order::ByNumber`]), without turns and exchanges. This ends as soon as less work is done than was
+//!   done by then in the queue's order, or more than in the whole part, or the part takes about 4 times as long: so no thread waits for
+//!   ever. From then on each part has the order in which it was faster. Other parts are tried as long as the order by number has not cost 8
+//!   windows more than it has saved. A part that is known begins with the width with which it ended the last time.
 //! - *When.* A width that lost is probed again after 8 windows, then 16, 32 and so on, up to 512 (a wider one up to 256), but not before
 //!   what the probe cost is [`Settings::repeat`] of the time since then. In another phase (the usual rate is 1.5 times what it was when
 //!   the phase began, or that part of it; or a barrier opened) every width may be probed at once. Few and many waiting threads have a
 //!   width each.
 //! - *Skipped probes.* A width is not probed if it could not win even if each of its threads were as fast as the fastest seen lately.
 //!   With counters, a narrower width is not probed while fewer than [`Settings::misses`] of the accesses miss.
-//! - *Windows that do not count* are those in which hardware threads that may run had none to run for a tenth of the time, and those
-//!   that took 64 times as long as usual: somebody has stopped the program meanwhile.
+//! - *Windows that do not count*, beside those of looks, are those in which hardware threads that may run had none to run for a tenth of
+//!   the time, and those that took 64 times as long as usual: somebody has stopped the program meanwhile.
 //! - *Regret.* What lost probes cost, against the width in use, is the *regret*. The windows in which caches settle, before and behind,
 //!   count. No probe begins while the regret is above [`Settings::budget`] of the run, 3% of what won probes have brought, and 4
-//!   windows, together. A probe without result counts, too.
+//!   windows, together: up to 8 by the factor by which the probed width could be better. Without counters it is twice as many, since then
+//!   nothing but probes says where a narrower width may pay. A probe without result counts, too.
 
+mod disturbance;
 mod exchange;
 mod orders;
 #[cfg(test)]
@@ -53,9 +64,10 @@ mod turn;
 mod widths;
 
 use crate::{Governor, GovernorSite, Order, Period, Plan, Why};
+use disturbance::Disturbance;
 use exchange::Exchange;
 use orders::Orders;
-use turn::Turn;
+use turn::{Limits, Turn};
 use widths::{Pair, Verdict, Widths};
 
 /// The numbers of the rules above.
@@ -127,9 +139,16 @@ const SOLO_FADING: f64 = 0.1;
 /// The weight of older windows in the rate of the width in use.
 const BASE_FADING: f64 = 0.5;
 
-/// The part of what won probes have brought that lost ones may cost, and windows that they may cost in any case.
+/// The part of what won probes have brought that lost ones may cost, and windows that they may cost in any case, with and without counters.
 const STAKE: f64 = 0.03;
 const ALLOWANCE: f64 = 4.0;
+const BLIND_ALLOWANCE: f64 = 8.0;
+
+/// The largest factor by which a probe that could bring much may cost more.
+const PROMISE: f64 = 2.0;
+
+/// By which factor more threads wait than run if they are not few.
+const FEW: usize = 2;
 
 /// Work and time of some windows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -152,6 +171,16 @@ impl Sum {
 /// Returns the work per time of a window.
 fn rate(window: &Period<'_>) -> f64 {
     window.work() as f64 / window.time.max(1) as f64
+}
+
+/// How threads do together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Company {
+    Good,
+    /// They are slow, and are to be exchanged if they disturb each other.
+    Slow,
+    /// They are slow, and one of them alone has just shown that they disturb each other.
+    Disturbed,
 }
 
 /// What the windows of a probe are for.
@@ -213,6 +242,7 @@ pub(super) struct Hold {
     orders: Orders,
     /// Whether the last call only took threads off.
     exchanging: bool,
+    disturbance: Disturbance,
     /// Misses per access of the last window; `None` without counters.
     misses: Option<f64>,
     /// The fastest that one thread was lately, on average, while at most half of the hardware threads ran (0 before), and all together.
@@ -245,6 +275,7 @@ impl Hold {
             exchange: Exchange::default(),
             orders: Orders::new(window),
             exchanging: false,
+            disturbance: Disturbance::default(),
             misses: None,
             solo: 0.0,
             most: 0.0,
@@ -275,16 +306,24 @@ impl Hold {
         }
     }
 
+    /// Ends the look, if there is one, without a result; `what` says why.
+    fn drop_look(&mut self, what: &'static str) {
+        if self.disturbance.looks() {
+            self.disturbance.end();
+            self.say(what, &[]);
+        }
+    }
+
     /// Other threads run from now on.
     fn begin_turn(&mut self) {
         self.turn.begin(self.now);
         self.base = Sum::default();
     }
 
-    /// Takes the window that has ended into account. Returns whether its threads are to be exchanged.
-    fn measure(&mut self, period: &Period<'_>) -> bool {
+    /// Takes the window that has ended into account. Returns how its threads do together.
+    fn measure(&mut self, period: &Period<'_>) -> Company {
         if self.ran == 0 {
-            return false;
+            return Company::Good;
         }
         let (work, time) = (period.work() as f64, period.time.max(1) as f64);
         let rate = rate(period);
@@ -298,15 +337,20 @@ impl Hold {
         };
         if stopped {
             self.base = Sum::default();
+            self.drop_look("look without result, the program was stopped");
             self.drop_probe("probe without result, the program was stopped");
-            return false;
+            return Company::Good;
         }
         let active = &period.threads[..self.ran.min(period.threads.len())];
         let idle: f64 = active.iter().map(|thread| thread.idle as f64).sum();
         if idle > RAGGED * time * self.ran as f64 {
             self.base = Sum::default();
+            self.drop_look("look without result, threads ran out");
             self.drop_probe("probe without result, threads ran out");
-            return false;
+            return Company::Good;
+        }
+        if self.disturbance.looks() {
+            return self.look(rate / self.ran as f64);
         }
         if self.ran * 2 <= self.site.threads {
             let one = rate / self.ran as f64;
@@ -337,7 +381,7 @@ impl Hold {
                     self.judge(probe, rate);
                 }
             }
-            return false;
+            return Company::Good;
         }
         self.base.add(work, time);
         self.turn.window(work, time);
@@ -348,7 +392,48 @@ impl Hold {
             let figures = [("work per time", rate), ("usual", usual)];
             self.say("another phase", &figures);
         }
-        sign.exchange
+        if sign.exchange {
+            Company::Slow
+        } else {
+            Company::Good
+        }
+    }
+
+    /// Returns whether the threads that run may disturb each other: if not, other company would not make them faster.
+    fn disturbed(&self) -> bool {
+        self.disturbance.is_shown() || self.disturbed_usually()
+    }
+
+    fn disturbed_usually(&self) -> bool {
+        self.disturbance.is_usual(self.alone() / 2.0, self.many)
+    }
+
+    /// Returns how many times as fast as each of those that usually run the fastest one was that was seen lately.
+    fn alone(&self) -> f64 {
+        let used = self.widths[usize::from(self.many)].used(self.waited) as f64;
+        match (self.solo, self.exchange.usual()) {
+            (solo, usual) if solo > 0.0 && usual > 0.0 => solo * used / usual,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// Begins a look behind a slow window if threads do not disturb each other in most others. Returns whether it does.
+    fn begins_a_look(&mut self, period: &Period<'_>) -> bool {
+        let each = rate(period) / self.ran.max(1) as f64;
+        !self.disturbed_usually() && self.disturbance.begin(each, self.settings.trial)
+    }
+
+    /// Takes a window of a look into account, in which each thread had the rate `each`. Returns how its threads do together.
+    fn look(&mut self, each: f64) -> Company {
+        let Some(factor) = self.disturbance.window(each, self.alone()) else {
+            return Company::Good;
+        };
+        let figures = [("times as fast", factor)];
+        self.say("one of the slow threads ran alone", &figures);
+        match self.disturbance.is_shown() {
+            true => Company::Disturbed,
+            false => Company::Good,
+        }
     }
 
     /// Ends a probe, behind which the width in use had the rate `behind`.
@@ -370,6 +455,9 @@ impl Hold {
         };
         let (now, settings) = (self.now, self.settings);
         let used = self.widths().used(waited);
+        if probe.width * 2 == used && pair.used > 0.0 {
+            self.disturbance.half(pair.probed / pair.used, self.many);
+        }
         let what = match self.widths().judge(probe.width, used, pair, now, &settings) {
             Verdict::Won => {
                 self.exchange.reset(pair.probed);
@@ -394,22 +482,28 @@ impl Hold {
 
     /// Returns the width to probe now, if any, and by which factor it could be better.
     fn candidate(&self) -> Option<(usize, f64)> {
-        let won = STAKE * self.gain + ALLOWANCE * self.window as f64;
-        if self.base.work == 0.0 || self.regret > self.settings.budget * self.now as f64 + won {
+        if self.base.work == 0.0 {
             return None;
         }
         let base = self.base.rate();
         let widths = &self.widths[usize::from(self.many)];
         let used = widths.used(self.waited);
         let few_misses = self.misses.is_some_and(|rate| rate < self.settings.misses);
-        widths.due(self.waited, self.now).find_map(|width| {
+        let (width, could) = widths.due(self.waited, self.now).find_map(|width| {
             let could = match self.solo {
                 0.0 => UNKNOWN,
                 solo => (width as f64 * solo).min(self.most * HEADROOM) / base,
             };
             let worth = could > Widths::needed(width, used, &self.settings);
             (worth && !(few_misses && width < used)).then_some((width, could))
-        })
+        })?;
+        let allowance = match self.misses {
+            Some(_) => ALLOWANCE,
+            None => BLIND_ALLOWANCE,
+        };
+        let windows = allowance * could.clamp(1.0, PROMISE);
+        let run = self.settings.budget * self.now as f64 + STAKE * self.gain;
+        (self.regret <= run + windows * self.window as f64).then_some((width, could))
     }
 
     /// Takes note of how many threads wait now. Returns whether a barrier released threads.
@@ -485,12 +579,15 @@ impl Governor for Hold {
         self.why = Why::default();
         let waiting = period.waiting;
         let taken_off = std::mem::take(&mut self.exchanging);
-        let mut exchange = false;
+        let mut company = Company::Good;
         let mut order = Order::Kept;
         if !taken_off {
-            exchange = self.measure(period);
+            company = self.measure(period);
             let barrier = self.situation(waiting);
             order = self.order(period, barrier);
+            if order != Order::Kept {
+                self.disturbance.end();
+            }
             let used = self.widths().width();
             if self.probe.is_some_and(|probe| probe.used != used) {
                 self.base = Sum::default();
@@ -501,10 +598,17 @@ impl Governor for Hold {
         if waiting <= used {
             self.crowded_since = self.now;
         }
-        let longest = match waiting / 2 >= used {
-            true => self.turn.began().saturating_sub(self.crowded_since),
-            false => 0,
+        let few = waiting < FEW * used;
+        let limits = Limits {
+            longest: match few {
+                true => 0,
+                false => self.turn.began().saturating_sub(self.crowded_since),
+            },
+            parts: self.disturbed(),
+            few: few && waiting > used,
         };
+        let movable =
+            company != Company::Good && order == Order::Kept && used > 1 && waiting > used;
         let mut plan = Plan {
             width: used,
             order,
@@ -519,7 +623,16 @@ impl Governor for Hold {
             if matches!(probe.step, Step::Settles | Step::Probes) {
                 plan.width = probe.width;
             }
-        } else if exchange && order == Order::Kept && used > 1 && waiting > used {
+        } else if self.disturbance.looks() {
+            // All of them run again.
+        } else if movable && company == Company::Slow && self.begins_a_look(period) {
+            plan.width = 1;
+            let figures = [
+                ("work per time", rate(period)),
+                ("usual", self.exchange.usual()),
+            ];
+            self.say("slow together, one runs alone for a look", &figures);
+        } else if movable && self.disturbed() {
             self.begin_turn();
             self.exchanging = true;
             (plan.width, plan.next_call) = (used - 1, 1);
@@ -529,13 +642,13 @@ impl Governor for Hold {
                 ("mean of this part", self.exchange.mean()),
             ];
             self.say("slow together, one is taken off", &figures);
-        } else if order == Order::Kept && self.turn.is_over(self.now, longest) {
-            let figures = [
-                ("its time", (self.now - self.turn.began()) as f64),
-                ("waiting", waiting as f64),
-            ];
+        } else if order == Order::Kept && self.turn.is_over(self.now, &limits) {
+            let time = (self.now - self.turn.began()) as f64;
             if self.why.what.is_empty() {
+                let figures = [("its time", time), ("waiting", waiting as f64)];
                 self.say("the turn is over, those that wait longest run", &figures);
+            } else {
+                self.why.figures.push(("the turn is over, its time", time));
             }
             self.begin_turn();
             plan.order = Order::Fifo;

@@ -68,9 +68,15 @@ const SAME: f64 = 0.03;
 /// The most kinds of parts that are remembered; what comes then counts as the nearest of them.
 const KINDS: usize = 64;
 
-/// From this mark on a part by number is given up if it has done less than this part of what the queue's order had done then.
+/// From this mark on a part by number is given up if it has done less than this part of what the queue's order had done then; before that
+/// mark only if it is far behind.
 const EARLIEST: usize = 2;
 const BEHIND: f64 = 0.98;
+const FAR_BEHIND: f64 = 0.8;
+
+/// A part by number is also given up if it has this many times as many marks as in the queue's order: what is left of it may be work of a
+/// thread that does not get its turn.
+const LATE: usize = 4;
 
 /// Windows that the order by number may have cost, on balance, before no other kind of part is tried with it.
 const COST: f64 = 8.0;
@@ -121,13 +127,18 @@ impl Orders {
                 figures: vec![("times its work", part.work / kind.work.max(1.0))],
             });
         }
-        if marks < EARLIEST || !another {
+        if !another {
             return None;
         }
         // Behind the last mark of the queue's order all was done.
         let before = kind.marks.get(part.marks.len() - 1).copied();
-        let ratio = part.work / before.unwrap_or(kind.work).max(1.0);
-        if ratio >= BEHIND {
+        let mut ratio = part.work / before.unwrap_or(kind.work).max(1.0);
+        let late = part.marks.len() > LATE * kind.marks.len().max(1);
+        if late {
+            ratio = part.work / part.time / kind.rates[0].max(f64::MIN_POSITIVE);
+        }
+        let least = if marks < EARLIEST { FAR_BEHIND } else { BEHIND };
+        if ratio >= least && !late {
             return None;
         }
         kind.rates[1] = kind.rates[0] * ratio;
@@ -327,6 +338,26 @@ mod tests {
         assert!(orders.by_number());
         let given_up = (0..1000).find_map(|_| orders.window(0.0, 10.0));
         assert!(given_up.is_some() && !orders.by_number());
+    }
+
+    #[test]
+    fn a_part_by_number_whose_last_work_does_not_come_ends() {
+        let mut orders = Orders::new(10);
+        orders.barrier(ALL);
+        part(&mut orders, 10_000.0, 100.0, 100.0);
+        part(&mut orders, 10_000.0, 100.0, 100.0);
+        assert!(orders.by_number());
+        // The threads that run wait for one with a higher number, which has a hundredth of the work.
+        assert!((0..99).all(|_| orders.window(100.0, 10.0).is_none()));
+        let waited = (0..1000).position(|_| orders.window(0.0, 10.0).is_some());
+        assert!(!orders.by_number());
+        // The queue's order has three marks: given up is it at the thirteenth one.
+        assert_eq!(waited, Some(13 * 32 - 99 - 1));
+        // That was slow: it is not tried again.
+        part(&mut orders, 100.0, 100.0, 100.0);
+        for _ in 0..4 {
+            assert!(!part(&mut orders, 10_000.0, 100.0, 100.0).0);
+        }
     }
 
     #[test]

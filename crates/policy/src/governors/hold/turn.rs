@@ -19,6 +19,20 @@ const COSTS: f64 = 0.001;
 /// The periods of the longest turn.
 const MOST: u64 = 64;
 
+/// Turns of a period while few threads wait.
+const QUICK: u64 = 4;
+
+/// What ends a turn beside what was measured of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// The longest turn, if that is more than a period.
+    pub(super) longest: u64,
+    /// Whether threads part if they are slow together, or if good company is not kept: other company may be faster.
+    pub(super) parts: bool,
+    /// Whether few threads wait, of which each should have its share.
+    pub(super) few: bool,
+}
+
 /// The turn that runs.
 #[derive(Clone, Debug)]
 pub(super) struct Turn {
@@ -87,26 +101,32 @@ impl Turn {
         }
     }
 
-    /// Returns whether the turn is over now. One whose last period was not slow goes on for another period, but not for longer than
-    /// `most`.
-    pub(super) fn is_over(&mut self, now: u64, most: u64) -> bool {
+    /// Returns whether the turn is over now. One whose last period was not slow goes on for another period if filling caches costs enough;
+    /// so does every one if threads do not part.
+    pub(super) fn is_over(&mut self, now: u64, limits: &Limits) -> bool {
+        let passed = now.saturating_sub(self.began);
+        if limits.few && !self.stays() && passed >= self.period / QUICK {
+            return true;
+        }
         if now < self.ends {
             return false;
         }
         let last = std::mem::take(&mut self.last);
         let rate = last.rate();
-        if self.ends == self.began.saturating_add(self.period) && self.filled.time > 0.0 {
+        // A turn in which nothing was done tells nothing of caches.
+        if self.ends == self.began.saturating_add(self.period) && self.filled.work > 0.0 {
             let cost = 1.0 - rate / self.filled.rate().max(f64::MIN_POSITIVE);
             self.turns = (self.turns + 1.0).min(1.0 / FADING);
             self.costs += (cost.clamp(-0.1, 0.5) - self.costs) / self.turns;
         }
-        let good = self.stays() && last.time > 0.0 && rate >= self.usual * GOOD;
+        let fast = last.time > 0.0 && rate >= self.usual * GOOD;
+        let good = !limits.parts || self.stays() && fast;
         if last.time > 0.0 {
             let weight = if self.usual > 0.0 { FADING } else { 1.0 };
             self.usual += (rate - self.usual) * weight;
         }
         self.ends = now.saturating_add(self.period);
-        let most = most.min(self.period.saturating_mul(MOST));
+        let most = limits.longest.min(self.period.saturating_mul(MOST));
         !good || self.ends - self.began > most
     }
 }
@@ -118,14 +138,26 @@ mod tests {
     const WINDOW: u64 = 10;
     const PERIOD: u64 = 640;
 
+    fn up_to(longest: u64) -> Limits {
+        Limits {
+            longest,
+            parts: true,
+            few: false,
+        }
+    }
+
     /// Runs windows of the rates that follow from the time since the turn began until the turn is over. Returns how long that takes.
     fn length(turn: &mut Turn, most: u64, rate: impl Fn(u64) -> f64) -> u64 {
+        length_in(turn, &up_to(most), rate)
+    }
+
+    fn length_in(turn: &mut Turn, limits: &Limits, rate: impl Fn(u64) -> f64) -> u64 {
         let began = 1000;
         turn.begin(began);
         let mut times = (1..100_000).map(|window| window * WINDOW);
         let ends = times.find(|&time| {
             turn.window(rate(time) * WINDOW as f64, WINDOW as f64);
-            turn.is_over(began + time, most)
+            turn.is_over(began + time, limits)
         });
         ends.expect("every turn ends")
     }
@@ -175,6 +207,30 @@ mod tests {
     }
 
     #[test]
+    fn threads_that_do_not_disturb_each_other_do_not_part_however_slow_they_are() {
+        let limits = Limits {
+            parts: false,
+            ..up_to(20 * PERIOD)
+        };
+        let mut turn = Turn::new(PERIOD);
+        length_in(&mut turn, &limits, fills(1.0));
+        assert_eq!(length_in(&mut turn, &limits, |_| 0.1), 20 * PERIOD);
+    }
+
+    #[test]
+    fn turns_are_quick_while_few_threads_wait_unless_caches_that_fill_cost_much() {
+        let few = Limits {
+            few: true,
+            ..up_to(0)
+        };
+        let mut turn = Turn::new(PERIOD);
+        assert_eq!(length_in(&mut turn, &few, |_| 1.0), PERIOD / 4);
+        length(&mut turn, 0, fills(1.0));
+        assert!(turn.stays());
+        assert_eq!(length_in(&mut turn, &few, |_| 1.0), PERIOD);
+    }
+
+    #[test]
     fn what_was_usual_is_forgotten_and_changes() {
         let mut turn = Turn::new(PERIOD);
         length(&mut turn, 20 * PERIOD, fills(1.0));
@@ -186,9 +242,16 @@ mod tests {
     }
 
     #[test]
+    fn a_turn_without_work_says_nothing_about_caches_that_fill() {
+        let mut turn = Turn::new(PERIOD);
+        assert_eq!(length(&mut turn, 10 * PERIOD, |_| 0.0), PERIOD);
+        assert!(!turn.stays());
+    }
+
+    #[test]
     fn a_turn_without_windows_that_count_ends() {
         let mut turn = Turn::new(PERIOD);
-        assert!(!turn.is_over(PERIOD - 1, u64::MAX));
-        assert!(turn.is_over(PERIOD, u64::MAX));
+        assert!(!turn.is_over(PERIOD - 1, &up_to(u64::MAX)));
+        assert!(turn.is_over(PERIOD, &up_to(u64::MAX)));
     }
 }

@@ -213,3 +213,31 @@ fn beside_a_neighbour_a_terrible_team_is_tried_once_in_a_while() {
     // It comes again: what was learnt is still there.
     assert_eq!(two.run(5, 1.0, sleeping), [1; 5]);
 }
+
+/// Four threads on two hardware threads; `idle` is what stands idle with a team of so many.
+fn largest_of_four(idle: impl Fn(u32) -> f64) -> u32 {
+    let make = find("predict").expect("it is there").make;
+    let mut governor = make(&Two::SITE, &Settings::default());
+    let one = |_| {
+        let decision = governor.enter(&enter(4, None));
+        // Half of the work is sleep, which larger teams do at the same time.
+        let time = 4_000_000 / u64::from(decision.threads);
+        governor.leave(&Outcome {
+            idle: Some(idle(decision.threads)),
+            ..left(decision, time, None)
+        });
+        decision.threads
+    };
+    (0..2000).map(one).max().unwrap_or(0)
+}
+
+#[test]
+fn more_threads_than_hardware_threads_are_tried_if_a_thread_alone_sleeps() {
+    assert_eq!(largest_of_four(|_| 0.5), 4);
+    // Both members shared a hardware thread, or slept at a barrier.
+    assert_eq!(
+        largest_of_four(|threads| if threads == 1 { 0.0 } else { 0.5 }),
+        2
+    );
+    assert_eq!(largest_of_four(|_| 0.0), 2);
+}

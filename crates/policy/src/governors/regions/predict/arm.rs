@@ -17,6 +17,9 @@ const FIRST: usize = 8;
 /// The weight of one time in the mean after many.
 const SLOW: f64 = 1.0 / 32.0;
 
+/// How many times are many.
+const SETTLED: u64 = 32;
+
 /// A team and its times. The mean counts, and not the least time: with neighbours the least time of a large team is excellent, and rare.
 #[derive(Clone, Debug)]
 pub(super) struct Arm {
@@ -47,6 +50,9 @@ pub(super) struct Arm {
     /// Invocations whose charge may still be corrected, and that charge.
     pub(super) plays: u32,
     pub(super) charged: f64,
+    /// Times that are added to the mean with the next one: their sum and number. And invocations that are charged with the next one.
+    later: (f64, u32),
+    pub(super) unpaid: u32,
 }
 
 impl Arm {
@@ -68,6 +74,8 @@ impl Arm {
             worst: 0.0,
             plays: 0,
             charged: 0.0,
+            later: (0.0, 0),
+            unpaid: 0,
         }
     }
 
@@ -112,6 +120,22 @@ impl Arm {
                 .estimate(false)
                 .map(|mean| (self.known(), mean, self.spread)),
         }
+    }
+
+    /// Returns whether much is known of the arm, and `time` is what is expected.
+    pub(super) fn is_settled(&self, time: f64) -> bool {
+        self.count >= SETTLED
+            && self.suspected == 0
+            && self.old.is_none()
+            && time <= self.mean * FAR
+            && time * FAR >= self.mean
+    }
+
+    /// Adds a time to the mean when the next one is added; `paid` says that nothing is to be charged for it.
+    pub(super) fn add_later(&mut self, time: f64, paid: bool) {
+        self.total += time;
+        self.unpaid += u32::from(!paid);
+        self.later = (self.later.0 + time, self.later.1 + 1);
     }
 
     /// Forgets all times but for the mean, as that of another time.
@@ -169,6 +193,11 @@ impl Arm {
     }
 
     fn fold(&mut self, time: f64, rough: bool) {
+        let (sum, others) = std::mem::take(&mut self.later);
+        if others > 0 {
+            self.count += u64::from(others);
+            self.mean += (sum / f64::from(others) - self.mean) * SLOW * f64::from(others);
+        }
         let at = self.count as usize;
         self.count += 1;
         if at < FIRST {

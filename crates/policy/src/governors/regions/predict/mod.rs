@@ -19,7 +19,7 @@ mod model;
 mod variant;
 
 use ledger::Ledger;
-use variant::{Key, SHUNNED, Variant};
+use variant::{Key, SHUNNED, Switch, Variant};
 
 use super::{Class, Profile, Settings, usual};
 use crate::{Decision, Entry, Outcome, RegionGovernor, RegionId, RegionSite, Why};
@@ -30,8 +30,11 @@ const SITUATIONS: usize = 32;
 /// By how much the neighbours' load must differ from the level that is assumed.
 const HYSTERESIS: f64 = 0.65;
 
-/// The weight of one more switch in the mean of their costs.
+/// The weight of one more switch in the mean of their costs; of one more time without a switch, in what they are compared with; and of one
+/// more invocation in what runs before a region.
 const SWITCHES: f64 = 0.125;
+const KEPT: f64 = 0.125;
+const BEFORE: f64 = 0.0625;
 
 /// See the module's documentation.
 pub(super) struct Predict {
@@ -42,9 +45,9 @@ pub(super) struct Predict {
     ledgers: [Ledger; 2],
     /// Hardware threads that neighbours keep busy, rounded, with hysteresis.
     pressure: u32,
-    /// The size of the last team.
-    threads: u32,
-    /// What a switch to another size costs, beyond what an invocation takes.
+    /// The region that ran last, and the size of its team; 0: none.
+    last: (RegionId, u32),
+    /// What a switch to another size costs, beyond what an invocation takes that follows another region.
     switch: f64,
 }
 
@@ -57,6 +60,17 @@ struct Region {
     seen: Option<u64>,
     /// How often that was wrong.
     wrong: u32,
+    before: Before,
+}
+
+/// What runs before a region. A region that runs often in a row on fewer threads switches seldom.
+#[derive(Clone, Copy, Debug, Default)]
+struct Before {
+    /// The part of its invocations that follow another region's of the size of all threads, or of another size.
+    all: f64,
+    fewer: f64,
+    /// The time with all threads behind another region with as many.
+    kept: Option<f64>,
 }
 
 impl Predict {
@@ -67,7 +81,7 @@ impl Predict {
             regions: Vec::new(),
             ledgers: Default::default(),
             pressure: 0,
-            threads: 0,
+            last: (RegionId(0), 0),
             switch: 0.0,
         }
     }
@@ -137,7 +151,9 @@ impl RegionGovernor for Predict {
         let Some(region) = self.regions.get_mut(outcome.region.0 as usize) else {
             return;
         };
-        let before = std::mem::replace(&mut self.threads, outcome.decision.threads);
+        let size = outcome.decision.threads;
+        let (last, threads) = std::mem::replace(&mut self.last, (outcome.region, size));
+        let follows = threads != 0 && last != outcome.region;
         let class = Class::of(outcome.iterations);
         let seen = std::mem::replace(&mut region.seen, outcome.iterations);
         let Some(variant) = region.current.and_then(|at| region.variants.get_mut(at)) else {
@@ -155,16 +171,36 @@ impl RegionGovernor for Predict {
             }
         }
         let time = outcome.time as f64;
-        let switched = before != 0 && before != outcome.decision.threads;
-        if let Some(usual) = variant.usual_time(outcome.decision).filter(|_| switched) {
-            let cost = (time - usual).clamp(-usual, usual);
-            self.switch += (cost - self.switch) * SWITCHES;
+        let before = &mut region.before;
+        if follows {
+            let all = f64::from(u8::from(threads == variant.most_threads()));
+            before.all += (all - before.all) * BEFORE;
+            before.fewer += (1.0 - all - before.fewer) * BEFORE;
+        } else {
+            before.all -= before.all * BEFORE;
+            before.fewer -= before.fewer * BEFORE;
         }
+        if let Some(usual) = variant.usual_time(outcome.decision) {
+            if threads != 0 && threads != size {
+                let usual = before.kept.filter(|_| follows).unwrap_or(usual);
+                let cost = (time - usual).clamp(-usual, usual);
+                self.switch += (cost - self.switch) * SWITCHES;
+            } else if follows {
+                let kept = before.kept.get_or_insert(time);
+                // A slow moment says nothing of what is usual.
+                *kept += (time.min(*kept * 2.0) - *kept) * KEPT;
+            }
+        }
+        let switch = self.switch.max(0.0);
+        let switch = Switch {
+            to_fewer: switch * before.all,
+            to_all: switch * before.fewer,
+        };
         let rough = variant.rough();
         variant.learn(
             outcome.decision,
             time,
-            self.switch.max(0.0),
+            switch,
             outcome.idle,
             &mut self.ledgers[usize::from(rough)],
         );

@@ -10,8 +10,9 @@ use crate::{
     governors::regions::{Class, Profile, most, team, usual},
 };
 
-/// More threads than hardware threads are tried only if these stand idle for this part of the time, in so many invocations: members that
-/// sleep, or wait for a file. All others gain nothing, and on some runtimes surplus threads disturb the rest of the run.
+/// More threads than hardware threads are tried only if these stand idle for this part of the time, in so many invocations, and a team of
+/// one does so, too: its member sleeps, or waits for a file. What a larger team stands idle may be that its members wait for each other, or
+/// share one hardware thread for a while. All others gain nothing, and on some runtimes surplus threads disturb the rest of the run.
 const IDLE: f64 = 0.25;
 const IDLE_KNOWN: u32 = 4;
 
@@ -98,6 +99,28 @@ pub(super) struct Key {
     pub(super) pressure: u32,
 }
 
+/// What the change of the team's size costs, in the mean over the region's invocations: if it runs on fewer than all threads, since other
+/// regions run on all, and if it runs on all, since others do not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Switch {
+    pub(super) to_fewer: f64,
+    pub(super) to_all: f64,
+}
+
+/// The mean part of the time in which hardware threads stood idle, of the last few invocations that were looked at.
+#[derive(Clone, Debug, Default)]
+struct Idle {
+    mean: f64,
+    count: u32,
+}
+
+impl Idle {
+    fn add(&mut self, idle: f64) {
+        self.count += 1;
+        self.mean += (idle - self.mean) / f64::from(self.count.min(IDLE_KNOWN));
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Variant {
     pub(super) key: Key,
@@ -127,13 +150,15 @@ pub(super) struct Variant {
     before: usize,
     /// The arm that runs now.
     now: usize,
-    /// The mean part of the time in which hardware threads stood idle, of so many invocations.
-    idle: f64,
-    idles: u32,
+    /// How much hardware threads stand idle with the first team, and with a team of one.
+    idle: Idle,
+    alone: Idle,
     /// Whether more threads than hardware threads are tried.
     crowds: bool,
     /// Until then a team that shares hardware threads with neighbours is not tried.
     shuns_until: u64,
+    /// What an invocation with an arm may lose, since the last time that was learnt from.
+    lost: Option<(usize, f64)>,
     /// How much times of the same team differ from their mean, over all teams, and of how many times that is the mean.
     noise: f64,
     noises: f64,
@@ -167,10 +192,11 @@ impl Variant {
             mute_until: 0,
             before: 0,
             now: 0,
-            idle: 0.0,
-            idles: 0,
+            idle: Idle::default(),
+            alone: Idle::default(),
             crowds: false,
             shuns_until: 0,
+            lost: None,
             noise: NOISE,
             noises: 1.0,
         };
@@ -233,14 +259,38 @@ impl Variant {
         self.usual.threads > self.site.all().threads()
     }
 
-    /// Learns how much of the time hardware threads stood idle with the first team.
-    fn look_idle(&mut self, idle: f64) {
-        self.idles += 1;
-        self.idle += (idle - self.idle) / f64::from(self.idles.min(IDLE_KNOWN));
-        if self.idles >= IDLE_KNOWN && self.idle > IDLE && !self.crowds {
+    /// Learns how much of the time hardware threads stood idle, with the first team or, if that is another one, with a team of one.
+    fn look_idle(&mut self, at: usize, idle: f64, ledger: &Ledger) {
+        match at {
+            0 => self.idle.add(idle),
+            _ => self.alone.add(idle),
+        }
+        let idle = self.idle.count >= IDLE_KNOWN && self.idle.mean > IDLE;
+        let is_one = self.arms[0].decision.threads == 1;
+        let alone = self.alone.count > 0 && self.alone.mean > IDLE;
+        if idle && (is_one || alone) && !self.crowds {
             self.settle();
             self.crowds = true;
             self.fill_queue();
+        } else if idle && self.queue.is_empty() {
+            self.ask_alone(ledger);
+        }
+    }
+
+    /// Hardware threads stand idle: a team of one is tried if the ledger affords it.
+    fn ask_alone(&mut self, ledger: &Ledger) {
+        let one = Shape {
+            cores: 1,
+            threads_per_core: 1,
+        };
+        let (first, one) = (&self.arms[0], team(one, self.most, Waiting::AsIs));
+        let loss = first.mean * f64::from(first.decision.threads - 1);
+        let is_new = self.arms.iter().all(|arm| arm.decision.threads != 1);
+        if is_new && ledger.affords(loss) {
+            self.queue.push(Decision {
+                waiting: first.decision.waiting,
+                ..one
+            });
         }
     }
 
@@ -299,6 +349,11 @@ impl Variant {
         })
     }
 
+    /// Returns the size of the team of all threads.
+    pub(super) fn most_threads(&self) -> u32 {
+        self.arms[0].decision.threads
+    }
+
     /// Returns the mean time with all threads, if that is what `decision` is and the mean is no guess.
     pub(super) fn usual_time(&self, decision: Decision) -> Option<f64> {
         let home = &self.arms[0];
@@ -307,10 +362,28 @@ impl Variant {
 
     /// Returns how the next invocation runs: as is tried, or held, if the account affords what that may lose.
     pub(super) fn next(&mut self, ledger: &Ledger) -> Decision {
-        let affords = |at: &usize| *at == 0 || self.rough() || ledger.affords(self.loss(*at));
-        let wanted = [self.probing.unwrap_or(self.held), self.held];
-        self.now = wanted.into_iter().find(affords).unwrap_or(0);
+        let wanted = self.probing.unwrap_or(self.held);
+        self.now = match self.rough() || self.affords(wanted, ledger) {
+            true => wanted,
+            false if self.affords(self.held, ledger) => self.held,
+            false => 0,
+        };
         self.arms[self.now].decision
+    }
+
+    fn affords(&mut self, at: usize, ledger: &Ledger) -> bool {
+        if at == 0 {
+            return true;
+        }
+        let loss = match self.lost {
+            Some((of, loss)) if of == at => loss,
+            _ => {
+                let loss = self.loss(at);
+                self.lost = Some((at, loss));
+                loss
+            }
+        };
+        ledger.affords(loss)
     }
 
     /// Returns the most that an invocation with this arm loses beside all threads, as far as that is known; negative if it surely wins.
@@ -350,16 +423,41 @@ impl Variant {
         sure * spread / (known.clamp(1, 32) as f64).sqrt()
     }
 
-    /// Learns the time of an invocation. `switch` is what it costs to change the size of the team.
+    /// Learns the time of an invocation of which nothing more follows for now. Returns whether that holds: the team that is held runs for
+    /// long, and its times are as they were. Most are added to the mean together with the next one of [`SELDOM`].
+    fn add_later(&mut self, decision: Decision, time: f64, ledger: &mut Ledger) -> bool {
+        let (home, arm) = (&self.arms[0], &self.arms[self.now]);
+        let may = self.probing.is_none()
+            && self.invocations > EAGER
+            && !self.invocations.is_multiple_of(SELDOM)
+            && self.now == self.held
+            && !self.rough()
+            && self.noise <= MIXED
+            && arm.decision == decision
+            && arm.is_settled(time)
+            && home.is_settled(home.mean);
+        if may {
+            ledger.earn(home.mean.min(time));
+            let paid = self.now == 0;
+            self.arms[self.now].add_later(time, paid);
+        }
+        may
+    }
+
+    /// Learns the time of an invocation.
     pub(super) fn learn(
         &mut self,
         decision: Decision,
         time: f64,
-        switch: f64,
+        switch: Switch,
         idle: Option<f64>,
         ledger: &mut Ledger,
     ) {
         self.invocations += 1;
+        if idle.is_none() && self.add_later(decision, time, ledger) {
+            return;
+        }
+        self.lost = None;
         let current = self.now;
         let at = match self.arms[current].decision == decision {
             true => current,
@@ -382,8 +480,9 @@ impl Variant {
                 }
             }
         };
-        if let Some(idle) = idle.filter(|_| at == 0 && self.is_over() && !self.contended()) {
-            self.look_idle(idle);
+        let of_interest = at == 0 || decision.threads == 1;
+        if let Some(idle) = idle.filter(|_| of_interest && self.is_over() && !self.contended()) {
+            self.look_idle(at, idle, ledger);
         }
         let (cold, rough) = (self.invocations == 1, self.rough());
         self.listen(at, time);
@@ -446,7 +545,8 @@ impl Variant {
         let all = self.arms[0].account().map_or(time, |(_, all, _)| all);
         ledger.earn(all.min(time));
         if at != 0 {
-            self.arms[at].plays += 1;
+            let arm = &mut self.arms[at];
+            arm.plays += 1 + std::mem::take(&mut arm.unpaid);
         }
         let changed = match at {
             0 => 1..self.arms.len(),
@@ -469,7 +569,7 @@ impl Variant {
     /// What was charged so far is not corrected any more.
     fn settle(&mut self) {
         for arm in &mut self.arms {
-            (arm.plays, arm.charged) = (0, 0.0);
+            (arm.plays, arm.unpaid, arm.charged) = (0, 0, 0.0);
         }
     }
 
@@ -593,15 +693,15 @@ impl Variant {
     }
 
     fn choose(&mut self) {
-        self.choose_after(0.0);
+        self.choose_after(Switch::default());
     }
 
     /// Holds the arm with the least mean, if it is clearly better than the one that is held.
-    fn choose_after(&mut self, switch: f64) {
+    fn choose_after(&mut self, switch: Switch) {
         let cost = |at: usize| {
             let extra = match self.arms[at].decision.threads == self.arms[0].decision.threads {
-                true => 0.0,
-                false => switch,
+                true => switch.to_all,
+                false => switch.to_fewer,
             };
             self.arms[at]
                 .estimate(self.rough())
