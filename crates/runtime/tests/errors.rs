@@ -435,6 +435,57 @@ fn a_template_whose_tasks_were_lost_does_not_run_again() {
     assert_eq!(instance.run(&good, &()), Err(error));
 }
 
+/// Takes the oldest task, and leaves half of the tasks that come together where they are.
+struct Leaves(parking_lot::Mutex<std::collections::VecDeque<Ready>>);
+
+impl Dispatcher for Leaves {
+    type Local = ();
+    fn build(site: &Site<'_>) -> (Self, Vec<()>) {
+        let locals = vec![(); usize::from(site.placement.workers())];
+        (Leaves(Default::default()), locals)
+    }
+    fn inject<E: Env>(&self, env: &mut E, task: Ready) {
+        self.0.lock().push_back(task);
+        env.wake(Wake::Anyone);
+    }
+    fn inject_all<E: Env>(&self, env: &mut E, tasks: &mut Vec<Ready>) {
+        let half = tasks.len() / 2;
+        for task in tasks.drain(half..) {
+            self.inject(env, task);
+        }
+    }
+    fn ready<E: Env>(&self, _local: &mut (), env: &mut E, task: Ready) {
+        self.inject(env, task);
+    }
+    fn next<E: Env>(&self, _local: &mut (), _env: &mut E) -> Option<(Ready, Origin)> {
+        Some((self.0.lock().pop_front()?, Origin::Pool))
+    }
+    fn may_have(&self, _worker: WorkerId) -> bool {
+        !self.0.lock().is_empty()
+    }
+}
+
+#[test]
+fn a_policy_that_leaves_tasks_where_they_are_is_found_out() {
+    for tasks in [2, 10_000] {
+        let ran = AtomicUsize::new(0);
+        let mut builder = TemplateBuilder::<()>::new();
+        for at in 0..tasks {
+            builder.task("task", at, |(), _| {
+                ran.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        let mut instance = builder.build().unwrap().instance();
+        let leaves = Pool::builder()
+            .workers(2)
+            .build_with::<Leaves>("leaves")
+            .unwrap();
+        let error = within_a_second(|| instance.run(&leaves, &()).unwrap_err());
+        assert!(matches!(error, GraphError::PolicyLost { .. }), "{error}");
+        assert_eq!(ran.load(Ordering::Relaxed) as u64, tasks / 2);
+    }
+}
+
 /// Takes the oldest task, and loses those of T groups.
 struct LosesGroups(parking_lot::Mutex<std::collections::VecDeque<Ready>>);
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use tanada_policy::registry;
-use tanada_runtime::{Pool, Scope, TemplateBuilder};
+use tanada_runtime::{Cancel, GraphError, Pool, Scope, TemplateBuilder};
 
 /// More than may be ready in one graph.
 const MANY: usize = if cfg!(miri) { 200 } else { 50_000 };
@@ -32,7 +32,7 @@ fn independent<'env>(tasks: u64, count: &'env AtomicUsize) -> TemplateBuilder<'e
 #[test]
 fn independent_tasks_end_run_after_run() {
     let tasks = if cfg!(miri) { 40 } else { 1_000 };
-    for pool in pools(&[1, 2, 5]) {
+    for pool in pools(&[1, 2, 5, 16]) {
         let count = AtomicUsize::new(0);
         let template = independent(tasks, &count).build().expect("no cycle");
         let mut instance = template.instances(2);
@@ -225,4 +225,167 @@ fn tasks_may_wait_for_the_thread_that_registers() {
     })
     .expect("a graph that ends");
     assert_eq!(ran.into_inner(), MANY);
+}
+
+/// The task of another graph would never end, since it waits for the task that registers. It must not run inside of a registration.
+#[test]
+fn a_registration_runs_tasks_of_its_own_graph_only() {
+    for pool in &pools(&[1]).collect::<Vec<_>>() {
+        let ran = AtomicUsize::new(0);
+        let (begun, begins) = channel();
+        let (queued, others) = channel::<()>();
+        let (ended, end) = channel();
+        std::thread::scope(|threads| {
+            let ran = &ran;
+            let one = threads.spawn(move || {
+                pool.scope(|s| {
+                    s.task("all").register(move |s| {
+                        begun.send(()).expect("it is awaited");
+                        // The sender is dropped once tasks of the other graph lie in the policy's queues.
+                        others.recv().expect_err("nothing is sent");
+                        for _ in 0..2 * MANY {
+                            s.task("one").register(|_| {
+                                ran.fetch_add(1, Ordering::Relaxed);
+                            });
+                        }
+                        ended.send(()).expect("it is awaited");
+                    });
+                })
+                .expect("a graph that ends");
+            });
+            begins.recv().expect("the task runs");
+            pool.scope(|s| {
+                s.task("waits")
+                    .register(move |_| end.recv().expect("all are registered"));
+                for _ in 0..10 {
+                    s.task("other").register(|_| ());
+                }
+                drop(queued);
+            })
+            .expect("a graph that ends");
+            one.join().expect("no panic");
+        });
+        assert_eq!(ran.into_inner(), 2 * MANY, "{pool:?}");
+    }
+}
+
+fn register_all<'scope>(s: &Scope<'scope>, task: &'scope (dyn Fn() -> Stop + Sync)) {
+    for _ in 0..MANY {
+        s.task("task").register(move |s| match task() {
+            Stop::No => {}
+            Stop::Cancel => s.cancel(),
+        });
+    }
+}
+
+enum Stop {
+    No,
+    Cancel,
+}
+
+/// What the tasks of a loop of registrations do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Does {
+    Nested,
+    Cancel,
+    Panic,
+}
+
+/// Tasks that run inside of a registration run graphs, which register in their turn, stop the graph, or panic.
+#[test]
+fn tasks_inside_of_a_registration_do_what_others_do() {
+    let some = if cfg!(miri) { 20 } else { 500 };
+    for pool in &pools(&[1, 3, 16]).collect::<Vec<_>>() {
+        for (does, outside) in [Does::Nested, Does::Cancel, Does::Panic]
+            .into_iter()
+            .flat_map(|does| [(does, false), (does, true)])
+        {
+            let (ran, inner) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let task = || {
+                if ran.fetch_add(1, Ordering::Relaxed) != some {
+                    return Stop::No;
+                }
+                match does {
+                    Does::Cancel => return Stop::Cancel,
+                    Does::Panic => panic!("out of rice"),
+                    Does::Nested => pool
+                        .scope(|s| {
+                            for _ in 0..some {
+                                s.task("inner").register(|_| {
+                                    inner.fetch_add(1, Ordering::Relaxed);
+                                });
+                            }
+                        })
+                        .expect("a graph that ends"),
+                }
+                Stop::No
+            };
+            let task = &task;
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                pool.scope(|s| match outside {
+                    true => register_all(s, task),
+                    false => {
+                        s.task("all").register(move |s| register_all(s, task));
+                    }
+                })
+            }));
+            match (does, result) {
+                (Does::Nested, Ok(Ok(()))) => {
+                    assert_eq!(ran.into_inner(), MANY, "{pool:?}");
+                    assert_eq!(inner.into_inner(), some, "{pool:?}");
+                }
+                (Does::Cancel, Ok(Err(GraphError::Cancelled))) => {}
+                (Does::Panic, Err(payload)) => {
+                    assert_eq!(payload.downcast_ref(), Some(&"out of rice"));
+                }
+                (_, other) => panic!("{does:?}: {other:?}"),
+            }
+            // The pool is as good as new.
+            pool.scope(|s| {
+                s.task("next").register(|_| ());
+            })
+            .expect("a graph that ends");
+        }
+    }
+}
+
+/// Chains run without a word to the policy: what stops a graph stops them, too.
+#[test]
+fn a_chain_stops_with_its_graph() {
+    let tasks = if cfg!(miri) { 50 } else { 10_000 };
+    for pool in pools(&[1, 2, 16]) {
+        for panics in [false, true] {
+            let (ran, bad, cancel) = (AtomicUsize::new(0), AtomicUsize::new(0), Cancel::new());
+            let stop = cancel.clone();
+            let mut builder = TemplateBuilder::new();
+            let mut before = None;
+            for at in 0..tasks {
+                let (ran, bad, stop) = (&ran, &bad, stop.clone());
+                let task = builder.task("task", at, move |(), _| {
+                    ran.fetch_add(1, Ordering::Relaxed);
+                    if at == tasks / 2 && bad.fetch_add(1, Ordering::Relaxed) == 0 {
+                        assert!(!panics, "out of rice");
+                        stop.cancel();
+                    }
+                });
+                if let Some(before) = before.replace(task) {
+                    builder.edge(before, task);
+                }
+            }
+            let template = builder.build().expect("no cycle");
+            let mut instance = template.instance();
+            let run = std::panic::AssertUnwindSafe(|| {
+                instance.run_each_with_cancel(&pool, &[(); 3], &cancel)
+            });
+            match std::panic::catch_unwind(run) {
+                Ok(result) => assert!(!panics && result == Err(GraphError::Cancelled)),
+                Err(payload) => {
+                    assert_eq!(payload.downcast_ref(), Some(&"out of rice"));
+                }
+            }
+            assert_eq!(ran.swap(0, Ordering::Relaxed), tasks as usize / 2 + 1);
+            instance.run_each(&pool, &[(); 3]).expect("runs that end");
+            assert_eq!(ran.load(Ordering::Relaxed), 3 * tasks as usize, "{pool:?}");
+        }
+    }
 }

@@ -12,6 +12,7 @@ mod body;
 
 pub(crate) use body::{BodyTable, BodyWords, ErasedBody};
 
+use crate::graph::GraphCore;
 use crate::observer::TaskView;
 use crate::process;
 use crate::worker::WorkerCore;
@@ -57,7 +58,7 @@ impl Description {
 /// A type of executable things.
 ///
 /// # Safety
-/// Both functions: `header` is the live header of a thing of this type, derived from a pointer to the whole thing. The caller holds the
+/// All functions: `header` is the live header of a thing of this type, derived from a pointer to the whole thing. The caller holds the
 /// right to run the thing, calls `run_body` once, and then `finish` once.
 pub(crate) trait Executable {
     /// Whether observers see things of this type.
@@ -68,6 +69,11 @@ pub(crate) trait Executable {
 
     /// Releases what waits for the thing. Its memory may be gone when this returns.
     unsafe fn finish(header: NonNull<Header>, worker: &WorkerCore);
+
+    /// Returns the graph that the thing was registered in; null of a thing that was not registered.
+    unsafe fn graph(_header: NonNull<Header>) -> *const GraphCore {
+        std::ptr::null()
+    }
 
     /// Does both, `run_body` and `finish`. If the worker [chains](WorkerCore::chains), it may go on in the same way with a task that
     /// becomes ready thereby, instead of leaving it among the released ones.
@@ -87,6 +93,7 @@ pub(crate) trait Executable {
         run_and_finish: |header, worker| unsafe { Self::run_and_finish(header, worker) },
         run_body: Self::run_body,
         finish: Self::finish,
+        graph: Self::graph,
     };
 }
 
@@ -97,6 +104,7 @@ pub(crate) struct Kind {
     run_and_finish: unsafe fn(NonNull<Header>, &WorkerCore),
     run_body: unsafe fn(NonNull<Header>, &WorkerCore),
     finish: unsafe fn(NonNull<Header>, &WorkerCore),
+    graph: unsafe fn(NonNull<Header>) -> *const GraphCore,
 }
 
 impl Header {
@@ -185,6 +193,13 @@ pub(crate) fn hints(task: &Ready) -> Hints {
         hints.code = code_of(name);
     }
     hints
+}
+
+/// Returns the graph that `task` was registered in; null of a task of a template, and of a ticket.
+pub(crate) fn graph_of(task: &Ready) -> *const GraphCore {
+    let header = header_of(task);
+    // SAFETY: the right has not been used, so the thing is alive.
+    unsafe { (header.as_ref().kind.graph)(header) }
 }
 
 /// Returns a number for the code of all tasks of this name, made from the name's address and length. Equal names in different places of a

@@ -115,7 +115,8 @@ impl Context<'_> {
         }
     }
 
-    /// Runs ready tasks inside of a task that registers more and more. Not inside of one that runs here in its turn.
+    /// Runs ready tasks of this graph inside of a task that registers more and more; not inside of one that runs here in its turn. Of this
+    /// graph only: any other task could hold up the one that registers, as it could one that waits for a nested graph.
     fn help_out(self, worker: &WorkerCore) {
         if worker.graph.helps.get() || worker.check_stack().is_err() {
             return;
@@ -128,7 +129,7 @@ impl Context<'_> {
                     let next = self.take_next(worker);
                     next.map(|task| self.run(worker, task)).is_some()
                 }
-                false => worker.run_one(),
+                false => worker.run_one_of(self.graph),
             };
             if !ran {
                 break;

@@ -108,6 +108,8 @@ impl<D: Dispatcher> Gate for DispatcherGate<D> {
     }
     fn inject_all(&self, pool: &PoolShared, tasks: &mut Vec<Ready>) {
         self.ask(pool, |dispatcher, env| dispatcher.inject_all(env, tasks));
+        // A policy that has left some has lost them.
+        tasks.clear();
     }
     fn resized(&self, pool: &PoolShared, active: u16) {
         self.ask(pool, |dispatcher, env| dispatcher.resized(env, active));

@@ -3,8 +3,9 @@
 use super::env::{NativeEnv, Wakes};
 use super::sleep::Woke;
 use super::{CURRENT, Engine, WorkerCore};
-use crate::executable::Runnable;
+use crate::executable::{self, Runnable};
 use crate::governor::Meter;
+use crate::graph::GraphCore;
 use crate::observer::{Observer, WorkerObserver};
 use crate::process;
 use crate::team::Part;
@@ -12,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tanada_policy::{Dispatcher, Origin, Ready};
+use tanada_policy::{Choice, Dispatcher, Origin, Ready};
 
 /// The rounds that an idle worker searches before it sleeps. With their pauses they take about ten microseconds, twice the cost of waking
 /// a thread.
@@ -36,6 +37,19 @@ pub(crate) struct Worker<D: Dispatcher, O: Observer, M: Meter> {
     meter: M,
     /// Whether the worker's last sleep was long.
     slept_long: Cell<bool>,
+}
+
+/// Tasks that were registered in one graph.
+struct Of(*const GraphCore);
+
+impl Choice for Of {
+    fn might_take(&self, _digest: u16) -> bool {
+        true
+    }
+
+    fn takes(&self, task: &Ready) -> bool {
+        std::ptr::eq(executable::graph_of(task), self.0)
+    }
 }
 
 /// What each call of the policy may change in its worker.
@@ -277,11 +291,19 @@ impl<D: Dispatcher, O: Observer, M: Meter> Engine for Worker<D, O, M> {
         });
     }
 
-    fn run_one(&self) -> bool {
+    fn run_one_of(&self, graph: *const GraphCore) -> bool {
         if M::GOVERNS && !self.is_active() {
             return false;
         }
-        let next = self.ask(|dispatcher, local, env| dispatcher.next(local, env));
+        let mut refused = Vec::new();
+        let (next, others) = self.ask(|dispatcher, local, env| {
+            let next = dispatcher.next_of(local, env, &Of(graph), &mut refused);
+            let others = !refused.is_empty();
+            for task in refused.drain(..) {
+                dispatcher.ready(local, env, task);
+            }
+            (next, others)
+        });
         let Some((task, origin)) = next else {
             return false;
         };
@@ -289,7 +311,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Engine for Worker<D, O, M> {
         if !self.core.released.borrow().is_empty() {
             self.hand_over();
         }
-        true
+        !others
     }
 
     #[inline]

@@ -14,7 +14,7 @@ pub(crate) use env::{NativeEnv, Wakes};
 pub(crate) use stack::Stack;
 
 use crate::error::GraphError;
-use crate::graph::GraphLocal;
+use crate::graph::{GraphCore, GraphLocal};
 use crate::pool::PoolShared;
 use crate::process;
 use std::cell::{Cell, RefCell};
@@ -52,8 +52,8 @@ trait Engine {
     /// Hands the released tasks to the policy.
     fn hand_over(&self);
 
-    /// Runs a task that the policy has, and hands what it releases to the policy. Returns whether there was one.
-    fn run_one(&self) -> bool;
+    /// Runs a task of `graph` that the policy has, and hands what it releases to the policy. Returns whether there may be more of them.
+    fn run_one_of(&self, graph: *const GraphCore) -> bool;
 
     /// Runs a task, reports its start and end to the observer, and releases what waits for it.
     fn execute_observed(&self, task: Ready, origin: Origin);
@@ -132,9 +132,10 @@ impl WorkerCore {
         }
     }
 
-    /// Runs a task that the policy has for this worker, inside of one that runs. Returns whether there was one.
-    pub(crate) fn run_one(&self) -> bool {
-        self.engine().run_one()
+    /// Runs a task that was registered in `graph` and that the policy has for this worker, inside of one that runs. Returns whether there
+    /// may be more of them.
+    pub(crate) fn run_one_of(&self, graph: &GraphCore) -> bool {
+        self.engine().run_one_of(graph)
     }
 
     /// Returns an error if too little is left of this worker's stack to wait for another graph or call in a task.

@@ -2,6 +2,7 @@
 
 use super::Scope;
 use crate::executable::{Executable, Header, foreign_task};
+use crate::graph::GraphCore;
 use crate::graph::context::Context;
 use crate::graph::slab::NodeRef;
 use crate::pool::PoolShared;
@@ -54,6 +55,11 @@ impl Executable for Task {
             // A payload that is dropped runs code of the user's.
             worker.end_if_forked();
         }
+    }
+
+    unsafe fn graph(header: NonNull<Header>) -> *const GraphCore {
+        // SAFETY: the header is that of a dynamic task's node.
+        unsafe { NodeRef::from_header(header) }.graph()
     }
 
     unsafe fn finish(header: NonNull<Header>, worker: &WorkerCore) {
