@@ -173,7 +173,7 @@ impl<D: Dispatcher> Toy<'_, D> {
             }
         }
         // One by one, or at once under every other seed: a policy must make no difference.
-        if self.env.seed % 2 == 0 {
+        if self.env.seed.is_multiple_of(2) {
             self.dispatcher.inject_all(&mut self.env, &mut roots);
             assert!(
                 roots.is_empty(),
