@@ -4,7 +4,7 @@
 //!
 //! For each shape whose name contains SHAPE: the least time a task of all runs and the lower quartile, in nanoseconds of wall time. Bodies
 //! are empty, or chains of multiplications. `big` (run only if it is named) registers 10^7 tasks by one loop, and prints how much memory
-//! the process has had at most.
+//! the process has had at most. `burst` (likewise) prints how much it has while 10^6 tasks wait for one, and how much is left behind them.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -167,11 +167,27 @@ fn main() {
         const BIG: u64 = 10_000_000;
         bench.task("big loop, worker", BIG, 1, |s| leaves(s, BIG, 0));
         bench.scope("big loop, outside", BIG, 1, |s| leaves(s, BIG, 0));
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = status.lines().find(|line| line.starts_with("VmHWM"));
-        println!(
-            "{}",
-            line.unwrap_or("the system does not say how much memory was used")
-        );
+        println!("{}", memory("VmHWM"));
     }
+    if bench.wanted == "burst" {
+        const BURST: u64 = 1_000_000;
+        println!("before: {}", memory("VmRSS"));
+        bench.scope("burst, outside", BURST, 1, |s| {
+            let gate = s.task("gate").count(1).register(|_| ());
+            for _ in 0..BURST {
+                s.task("task").after([gate]).register(|_| ());
+            }
+            println!("pending: {}", memory("VmRSS"));
+            s.resolve(gate).expect("a task that waits");
+        });
+        println!("behind: {}", memory("VmRSS"));
+    }
+}
+
+/// Returns what the system says of the memory that the process has, or has had at most.
+fn memory(which: &str) -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with(which));
+    line.unwrap_or("the system does not say how much memory was used")
+        .to_owned()
 }

@@ -23,6 +23,7 @@ mod observer;
 mod order;
 #[allow(unsafe_code)]
 mod scope;
+#[allow(unsafe_code)]
 mod shared;
 #[allow(unsafe_code)]
 mod slab;

@@ -57,7 +57,12 @@ impl GraphShared {
     /// Takes a core back for further runs. The run has ended: a core whose graph was lost may still be used by resolvers.
     pub(super) fn give_core(&self, core: Arc<GraphCore>) {
         debug_assert!(core.has_ended());
-        self.cores.lock().free.push(core);
+        let mut cores = self.cores.lock();
+        cores.free.push(core);
+        if cores.free.len() == cores.all.len() {
+            // SAFETY: no graph runs, and none begins while the cores are locked.
+            unsafe { self.slab.trim() };
+        }
     }
 
     pub(super) fn add_ticket(&self) {

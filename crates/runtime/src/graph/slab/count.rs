@@ -23,9 +23,9 @@ pub(super) struct Count(AtomicU64);
 pub(crate) struct Surplus;
 
 impl Count {
-    /// Returns the count of a free node.
-    pub(super) fn closed() -> Self {
-        Count(AtomicU64::new(0))
+    /// Returns the count of a free node, whose next task is number `generation`.
+    pub(super) fn closed(generation: u32) -> Self {
+        Count(AtomicU64::new(Self::generation_bits(generation)))
     }
 
     /// Returns whether this generation looks like the first one.

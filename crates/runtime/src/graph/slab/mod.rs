@@ -1,8 +1,11 @@
 //! The nodes of a pool: the memory of dynamic tasks, from their registration to their end.
 //!
-//! A pool keeps the memory of its nodes for as long as it lives. So a stale [`NodeRef`] still points to a node, and the node's
+//! A pool keeps the addresses of its nodes for as long as it lives. So a stale [`NodeRef`] still points to a node, and the node's
 //! generation shows whether it holds the same task. Nodes of ended tasks are reused: a program that registers at a steady rate
 //! allocates nothing after its first round.
+//!
+//! After a burst most nodes are free. [`Slab::trim`] gives the memory behind whole chunks of them back to the system: their addresses stay
+//! good, and read as zero. No task has generation 0, so a stale [`NodeRef`] finds the task ended, as before.
 
 mod count;
 mod node;
@@ -14,9 +17,28 @@ use super::GraphCore;
 use node::Node;
 use parking_lot::Mutex;
 use std::ptr::NonNull;
+use std::time::{Duration, Instant};
 
 /// Nodes per allocation.
 const CHUNK: usize = 256;
+
+/// Bytes of a page, or a part of one: chunks begin at such an address.
+const PAGE: usize = 4096;
+
+/// The most free nodes whose memory is kept, 16 MiB.
+const KEPT: usize = if cfg!(any(test, miri)) { 4 } else { 256 } * CHUNK;
+
+/// The least time between two times at which memory is given back: it costs the next burst a page fault for sixteen nodes, and bursts may
+/// follow each other.
+const RARELY: Duration = if cfg!(test) {
+    Duration::ZERO
+} else {
+    Duration::from_secs(1)
+};
+
+/// A node that is to have more tasks than so many keeps its memory: all nodes of a chunk that has cooled go on with the highest number of
+/// one of them, and none may pass 2^24 - 1 ([`NodeRef::is_used_up`]).
+const MOST_TASKS: u32 = 1 << 23;
 
 /// All nodes of a pool.
 #[derive(Default)]
@@ -27,25 +49,63 @@ pub(crate) struct Slab {
 #[derive(Default)]
 struct Inner {
     chunks: Vec<Chunk>,
+    /// Chunks whose memory was given back to the system: their places in `chunks`, and the number of the next task of each of their nodes.
+    cold: Vec<(usize, u32)>,
     free: Vec<NodeRef>,
+    /// When memory was last given back.
+    trimmed: Option<Instant>,
 }
 
 /// An owned array of nodes. The pointer is from `Box::into_raw`: a `Box` would claim that no [`NodeRef`] points into it.
-struct Chunk(NonNull<[Node]>);
+struct Chunk(NonNull<Nodes>);
+
+/// The nodes of a chunk, on pages of their own.
+#[repr(C, align(4096))]
+struct Nodes([Node; CHUNK]);
+
+const _: () = assert!(align_of::<Nodes>() == PAGE && size_of::<Nodes>() % PAGE == 0);
 
 // SAFETY: a chunk owns its nodes, which are `Send` and `Sync`.
 unsafe impl Send for Chunk {}
 
 impl Chunk {
     fn new() -> Self {
-        let nodes: Box<[Node]> = (0..CHUNK).map(|_| Node::free()).collect();
+        let mut nodes = Box::<Nodes>::new_uninit();
+        let first = nodes.as_mut_ptr().cast::<Node>();
+        for at in 0..CHUNK {
+            // SAFETY: inside of the allocation.
+            unsafe { first.add(at).write(Node::free()) };
+        }
+        // SAFETY: each node was written.
+        let nodes = unsafe { nodes.assume_init() };
         Chunk(NonNull::new(Box::into_raw(nodes)).expect("a box is not null"))
+    }
+
+    /// Gives the memory back to the system. Returns the number of the next task of each node, or `None` if the memory must stay, because
+    /// some node has had nearly as many tasks as it can have.
+    ///
+    /// # Safety
+    /// All nodes are free and this thread's, and no other thread is about to lock one.
+    unsafe fn cool(&self) -> Option<u32> {
+        let next = self.nodes().map(|node| node.generation()).max();
+        let next = next.filter(|next| *next < MOST_TASKS)?;
+        #[cfg(all(target_os = "linux", not(miri)))]
+        // SAFETY: these pages hold this chunk alone. Nothing is lost, since the nodes are free (caller), and what other threads may load of
+        // them, the atomics, reads as zero.
+        unsafe {
+            libc::madvise(
+                self.0.as_ptr().cast(),
+                size_of::<Nodes>(),
+                libc::MADV_DONTNEED,
+            );
+        }
+        Some(next)
     }
 
     fn nodes(&self) -> impl DoubleEndedIterator<Item = NodeRef> {
         let first = self.0.cast::<Node>();
         // SAFETY: the offsets stay inside the chunk.
-        (0..self.0.len()).map(move |offset| NodeRef(unsafe { first.add(offset) }))
+        (0..CHUNK).map(move |offset| NodeRef(unsafe { first.add(offset) }))
     }
 }
 
@@ -60,10 +120,20 @@ impl Slab {
     /// Moves up to `wanted` free nodes into `cache`, at least one. Allocates a chunk if no node is free.
     pub(crate) fn refill(&self, cache: &mut Vec<NodeRef>, wanted: usize) {
         let mut inner = self.inner.lock();
-        if inner.free.is_empty() {
-            let chunk = Chunk::new();
-            inner.free.extend(chunk.nodes().rev());
-            inner.chunks.push(chunk);
+        let Inner {
+            chunks, cold, free, ..
+        } = &mut *inner;
+        if free.is_empty() {
+            if let Some((at, generation)) = cold.pop() {
+                free.extend(chunks[at].nodes().rev());
+                // SAFETY: the chunk was cold, so all of its nodes are free and this thread's.
+                free.iter()
+                    .for_each(|node| unsafe { node.renew(generation) });
+            } else {
+                let chunk = Chunk::new();
+                free.extend(chunk.nodes().rev());
+                chunks.push(chunk);
+            }
         }
         let keep = inner.free.len().saturating_sub(wanted);
         cache.extend(inner.free.drain(keep..));
@@ -85,11 +155,135 @@ impl Slab {
         self.inner.lock().free.extend(cache.drain(keep..));
     }
 
+    /// Gives the memory of chunks of which all nodes are free back to the system, if many nodes are free; rarely.
+    ///
+    /// # Safety
+    /// No graph of the pool runs during this call: a thread that has a token of a task that ended a moment ago may be about to lock its node.
+    pub(crate) unsafe fn trim(&self) {
+        let mut inner = self.inner.lock();
+        if inner.free.len() <= KEPT || inner.trimmed.is_some_and(|at| at.elapsed() < RARELY) {
+            return;
+        }
+        inner.trimmed = Some(Instant::now());
+        let Inner {
+            chunks, cold, free, ..
+        } = &mut *inner;
+        // Cold chunks have no free nodes in the list, and are found by their places: so the order of `chunks` stays.
+        let mut by_address: Vec<(usize, usize)> = (chunks.iter().enumerate())
+            .map(|(at, chunk)| (chunk.0.addr().get(), at))
+            .collect();
+        by_address.sort_unstable();
+        let place_of = |node: &NodeRef| {
+            let behind = by_address.partition_point(|(address, _)| *address <= node.address());
+            by_address[behind - 1].1
+        };
+        let mut left = vec![CHUNK; chunks.len()];
+        free.iter().for_each(|node| left[place_of(node)] -= 1);
+        let mut kept = free.len();
+        let mut cools = vec![false; chunks.len()];
+        for (at, chunk) in chunks.iter().enumerate() {
+            if left[at] == 0 && kept >= KEPT + CHUNK {
+                // SAFETY: all nodes of the chunk are in the list of free ones, which is locked; else as the caller says.
+                if let Some(next) = unsafe { chunk.cool() } {
+                    cold.push((at, next));
+                    cools[at] = true;
+                    kept -= CHUNK;
+                }
+            }
+        }
+        free.retain(|node| !cools[place_of(node)]);
+        free.shrink_to(2 * KEPT);
+    }
+
     /// Returns the nodes whose tasks belong to graphs that `belongs` returns true for. Looks at every node of the pool, so it is for errors
     /// only.
     pub(crate) fn of_graphs(&self, belongs: impl Fn(*const GraphCore) -> bool) -> Vec<NodeRef> {
         let inner = self.inner.lock();
         let nodes = inner.chunks.iter().flat_map(Chunk::nodes);
         nodes.filter(|node| belongs(node.graph())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes and returns `number` nodes.
+    fn take(slab: &Slab, number: usize) -> Vec<NodeRef> {
+        let mut nodes = Vec::new();
+        while nodes.len() < number {
+            slab.refill(&mut nodes, CHUNK);
+        }
+        nodes
+    }
+
+    /// Returns the bytes of this chunk that are in memory.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn resident(chunk: &Chunk) -> usize {
+        let mut pages = [0_u8; size_of::<Nodes>() / PAGE];
+        let address = chunk.0.as_ptr().cast();
+        // SAFETY: the pages are mapped, and as many bytes are written as there are pages at least.
+        let code = unsafe { libc::mincore(address, size_of::<Nodes>(), pages.as_mut_ptr()) };
+        assert_eq!(code, 0);
+        pages.iter().filter(|page| **page & 1 != 0).count() * PAGE
+    }
+
+    #[test]
+    fn memory_goes_back_after_a_burst_and_old_tokens_stay_stale() {
+        let slab = Slab::default();
+        let number = KEPT + 20 * CHUNK;
+        let mut tokens = Vec::new();
+        for round in 0..3 {
+            let mut nodes = take(&slab, number);
+            for node in &nodes {
+                let new = (node.address(), node.generation());
+                assert!(node.generation() > 0 && !node.is_used_up());
+                tokens.push((*node, new.1));
+                drop(node.end());
+            }
+            // One node is not free: its chunk stays.
+            let used = nodes.pop().expect("many");
+            slab.give_back(&mut nodes, 0);
+            // SAFETY: there is no graph.
+            unsafe { slab.trim() };
+            let inner = slab.inner.lock();
+            assert_eq!(inner.chunks.len(), number / CHUNK, "round {round}");
+            assert_eq!(inner.cold.len(), 20 - 1, "round {round}");
+            assert_eq!(inner.free.len(), KEPT + CHUNK - 1);
+            #[cfg(all(target_os = "linux", not(miri)))]
+            for (at, chunk) in inner.chunks.iter().enumerate() {
+                let cold = inner.cold.iter().any(|(place, _)| *place == at);
+                assert_eq!(cold, resident(chunk) == 0);
+            }
+            drop(inner);
+            for (node, generation) in &tokens {
+                assert!(!node.add_successor(*generation, used));
+                assert!(!node.try_add_edge(*generation));
+                assert!(node.resolve(*generation).is_err());
+            }
+            slab.give_back(&mut vec![used], 0);
+        }
+        // No number came twice.
+        let mut seen: Vec<_> = (tokens.iter())
+            .map(|(node, generation)| (node.address(), *generation))
+            .collect();
+        seen.sort_unstable();
+        let all = seen.len();
+        seen.dedup();
+        assert_eq!(seen.len(), all);
+    }
+
+    #[test]
+    fn a_node_with_many_tasks_keeps_its_memory() {
+        let slab = Slab::default();
+        let mut nodes = take(&slab, KEPT + 2 * CHUNK);
+        // SAFETY: the nodes are this thread's.
+        nodes
+            .iter()
+            .for_each(|node| unsafe { node.renew(MOST_TASKS) });
+        slab.give_back(&mut nodes, 0);
+        // SAFETY: there is no graph.
+        unsafe { slab.trim() };
+        assert!(slab.inner.lock().cold.is_empty());
     }
 }

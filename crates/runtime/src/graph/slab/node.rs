@@ -212,6 +212,25 @@ impl NodeRef {
         Count::wraps_at(self.generation())
     }
 
+    /// Makes the memory of a node that has been [given back to the system](super::Chunk) a free node again, whose next task is number
+    /// `generation`. It reads as zero, or as what was there.
+    ///
+    /// # Safety
+    /// This thread alone uses the node, except for threads with tokens of its ended tasks, which are below `generation` and load atomics only.
+    pub(super) unsafe fn renew(&self, generation: u32) {
+        let node = self.0.as_ptr();
+        // SAFETY: no other thread uses these cells (caller), and what they held owned nothing: the last task has ended. Threads with old
+        // tokens load the atomics only.
+        unsafe {
+            (&raw mut (*node).table).write(UnsafeCell::new(None));
+            (&raw mut (*node).successors).write(Mutex::default());
+        }
+        let node = self.get();
+        node.graph.store(std::ptr::null_mut(), Ordering::Relaxed);
+        node.count.close(generation);
+        node.generation.store(generation, Ordering::Release);
+    }
+
     /// Returns what error messages say of the task.
     ///
     /// # Safety
@@ -222,14 +241,18 @@ impl NodeRef {
     }
 }
 
+/// The number of a node's first task. None has number 0: a node whose memory was given back to the system reads as zero, and must not look
+/// like one with a task of some token.
+const FIRST: u32 = 1;
+
 impl Node {
     /// Returns a free node.
     pub(super) fn free() -> Self {
         Node {
             header: UnsafeCell::new(MaybeUninit::uninit()),
-            count: Count::closed(),
+            count: Count::closed(FIRST),
             graph: AtomicPtr::default(),
-            generation: AtomicU32::new(0),
+            generation: AtomicU32::new(FIRST),
             table: UnsafeCell::new(None),
             description: OwnLine(UnsafeCell::new(MaybeUninit::uninit())),
             body: UnsafeCell::new(MaybeUninit::uninit()),
