@@ -158,7 +158,8 @@ impl Slab {
     /// Gives the memory of chunks of which all nodes are free back to the system, if many nodes are free; rarely.
     ///
     /// # Safety
-    /// No graph of the pool runs during this call: a thread that has a token of a task that ended a moment ago may be about to lock its node.
+    /// No graph of the pool runs during this call: a thread that has a token of a task that ended a moment ago may be about to lock its
+    /// node.
     pub(crate) unsafe fn trim(&self) {
         let mut inner = self.inner.lock();
         if inner.free.len() <= KEPT || inner.trimmed.is_some_and(|at| at.elapsed() < RARELY) {

@@ -216,7 +216,8 @@ impl NodeRef {
     /// `generation`. It reads as zero, or as what was there.
     ///
     /// # Safety
-    /// This thread alone uses the node, except for threads with tokens of its ended tasks, which are below `generation` and load atomics only.
+    /// This thread alone uses the node, except for threads with tokens of its ended tasks, which are below `generation` and load atomics
+    /// only.
     pub(super) unsafe fn renew(&self, generation: u32) {
         let node = self.0.as_ptr();
         // SAFETY: no other thread uses these cells (caller), and what they held owned nothing: the last task has ended. Threads with old
