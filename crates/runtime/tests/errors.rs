@@ -444,6 +444,7 @@ impl Dispatcher for Leaves {
         let locals = vec![(); usize::from(site.placement.workers())];
         (Leaves(Default::default()), locals)
     }
+    const INJECTS_AT_ONCE: bool = true;
     fn inject<E: Env>(&self, env: &mut E, task: Ready) {
         self.0.lock().push_back(task);
         env.wake(Wake::Anyone);

@@ -294,7 +294,10 @@ fn child_runs_a_graph_between_tasks() {
     });
     println!("came back: {done:?}");
     ends_soon();
-    std::thread::park();
+    // The end of the graph may have left a token.
+    loop {
+        std::thread::park();
+    }
 }
 
 /// A policy that runs a graph the first time that it is asked whether there is a task. A task of that graph runs one that never ends.
@@ -328,7 +331,10 @@ fn child_runs_a_graph_in_one_between_tasks() {
     });
     println!("came back: {done:?}");
     ends_soon();
-    std::thread::park();
+    // The end of the graph may have left a token.
+    loop {
+        std::thread::park();
+    }
 }
 
 /// The body of the outermost graph waits for a task instead of for the graph.

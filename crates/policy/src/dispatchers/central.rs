@@ -231,6 +231,8 @@ impl<R: Rule, L: Recorder> Dispatcher for Central<R, L> {
     const READS_GROUPS: bool = R::READS.groups();
     const NEEDS_PREPARED: bool = R::NEEDS_PREPARED;
 
+    const INJECTS_AT_ONCE: bool = true;
+
     fn build(site: &Site<'_>) -> (Self, Vec<Self::Local>) {
         let state = State {
             rule: R::build(site),

@@ -292,6 +292,7 @@ impl<F: Family> Dispatcher for Stealing<F> {
 
     const READS_GROUPS: bool = F::READS_GROUPS;
     const NEWEST_FIRST: bool = true;
+    const INJECTS_AT_ONCE: bool = !F::MAILS;
     /// What has no size remembers nothing of the tasks that are taken.
     const HANDS_ON: bool = !F::MAILS && size_of::<F::Memory>() == 0;
 

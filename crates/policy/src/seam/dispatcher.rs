@@ -148,6 +148,10 @@ pub trait Dispatcher: Send + Sync + Sized + 'static {
     /// on with the task and leave the call out.
     const HANDS_ON: bool = false;
 
+    /// Whether it overrides [`Dispatcher::inject_all`]. If not, an engine may call `inject` for each task instead, and look in between
+    /// whether there is something else to do.
+    const INJECTS_AT_ONCE: bool = false;
+
     /// Whether it reads [`Site::prepared`]. The native engine does not know a graph before it ran, so it does not offer such a policy.
     const NEEDS_PREPARED: bool = false;
 
@@ -162,7 +166,8 @@ pub trait Dispatcher: Send + Sync + Sized + 'static {
 
     /// The tasks in `tasks` became ready outside any worker, in this order.
     ///
-    /// By default `inject` for each. A policy overrides it to do all in one critical section. It must drain `tasks`.
+    /// By default `inject` for each. A policy overrides it to do all in one critical section, and says so
+    /// ([`Dispatcher::INJECTS_AT_ONCE`]). It must drain `tasks`.
     fn inject_all<E: Env>(&self, env: &mut E, tasks: &mut Vec<Ready>) {
         for task in tasks.drain(..) {
             self.inject(env, task);

@@ -107,6 +107,17 @@ impl<D: Dispatcher> Gate for DispatcherGate<D> {
         self.ask(pool, |dispatcher, env| dispatcher.inject(env, task));
     }
     fn inject_all(&self, pool: &PoolShared, tasks: &mut Vec<Ready>) {
+        if !D::INJECTS_AT_ONCE {
+            for task in tasks.drain(..) {
+                // In a child process, forked in the policy, another thread may have held the policy's lock.
+                if pool.is_forked() {
+                    std::mem::forget(task);
+                } else {
+                    self.inject(pool, task);
+                }
+            }
+            return;
+        }
         self.ask(pool, |dispatcher, env| dispatcher.inject_all(env, tasks));
         // A policy that has left some has lost them.
         tasks.clear();
