@@ -46,8 +46,10 @@
 //!   what the probe cost is [`Settings::repeat`] of the time since then. In another phase (the usual rate is 1.5 times what it was when
 //!   the phase began, or that part of it; or a barrier opened) every width may be probed at once. Few and many waiting threads have a
 //!   width each.
-//! - *Skipped probes.* A width is not probed if it could not win even if each of its threads were as fast as the fastest seen lately.
-//!   With counters, a narrower width is not probed while fewer than [`Settings::misses`] of the accesses miss.
+//! - *Skipped probes.* A width is not probed if it could not win even if each of its threads were as fast as the fastest seen lately; one
+//!   between half of the width in use and all of it neither if it could not win with threads as fast as those of half of the width in the
+//!   last probes. While fewer than twice as many threads wait as run, no probe begins before the same threads have run for 4 windows: then
+//!   the program often changes, and one window says little of what is usual. With counters, a narrower width is not probed while fewer than [`Settings::misses`] of the accesses miss.
 //! - *Windows that do not count*, beside those of looks, are those in which hardware threads that may run had none to run for a tenth of
 //!   the time, and those that took 64 times as long as usual: somebody has stopped the program meanwhile.
 //! - *Regret.* What lost probes cost, against the width in use, is the *regret*. The windows in which caches settle, before and behind,
@@ -150,6 +152,9 @@ const PROMISE: f64 = 2.0;
 /// By which factor more threads wait than run if they are not few.
 const FEW: usize = 2;
 
+/// Windows of the width in use before a probe while few threads wait.
+const KNOWN: u32 = 4;
+
 /// Work and time of some windows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
@@ -158,13 +163,24 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, work: f64, time: f64) {
-        self.work = self.work * BASE_FADING + work;
-        self.time = self.time * BASE_FADING + time;
-    }
-
     fn rate(self) -> f64 {
         self.work / self.time.max(1.0)
+    }
+}
+
+/// The last windows of the same threads at the width in use.
+#[derive(Clone, Copy, Debug, Default)]
+struct Base {
+    /// Their work and time, in which older ones fade.
+    faded: Sum,
+    windows: u32,
+}
+
+impl Base {
+    fn add(&mut self, work: f64, time: f64) {
+        self.faded.work = self.faded.work * BASE_FADING + work;
+        self.faded.time = self.faded.time * BASE_FADING + time;
+        self.windows = self.windows.saturating_add(1);
     }
 }
 
@@ -236,8 +252,7 @@ pub(super) struct Hold {
     /// For few and for many waiting threads.
     widths: [Widths; 2],
     probe: Option<Probe>,
-    /// The last windows of these threads at the width in use; no time if there was none.
-    base: Sum,
+    base: Base,
     exchange: Exchange,
     orders: Orders,
     /// Whether the last call only took threads off.
@@ -271,7 +286,7 @@ impl Hold {
             many: false,
             widths: [widths.clone(), widths],
             probe: None,
-            base: Sum::default(),
+            base: Base::default(),
             exchange: Exchange::default(),
             orders: Orders::new(window),
             exchanging: false,
@@ -317,7 +332,7 @@ impl Hold {
     /// Other threads run from now on.
     fn begin_turn(&mut self) {
         self.turn.begin(self.now);
-        self.base = Sum::default();
+        self.base = Base::default();
     }
 
     /// Takes the window that has ended into account. Returns how its threads do together.
@@ -336,7 +351,7 @@ impl Hold {
             length => (time - length) * LENGTH_FADING,
         };
         if stopped {
-            self.base = Sum::default();
+            self.base = Base::default();
             self.drop_look("look without result, the program was stopped");
             self.drop_probe("probe without result, the program was stopped");
             return Company::Good;
@@ -344,7 +359,7 @@ impl Hold {
         let active = &period.threads[..self.ran.min(period.threads.len())];
         let idle: f64 = active.iter().map(|thread| thread.idle as f64).sum();
         if idle > RAGGED * time * self.ran as f64 {
-            self.base = Sum::default();
+            self.base = Base::default();
             self.drop_look("look without result, threads ran out");
             self.drop_probe("probe without result, threads ran out");
             return Company::Good;
@@ -438,7 +453,7 @@ impl Hold {
 
     /// Ends a probe, behind which the width in use had the rate `behind`.
     fn judge(&mut self, probe: Probe, behind: f64) {
-        self.base = Sum::default();
+        self.base = Base::default();
         let waited = self.waited;
         if probe.width.min(waited) == probe.used.min(waited) {
             self.drop_probe("probe without result, too few threads wait");
@@ -482,17 +497,28 @@ impl Hold {
 
     /// Returns the width to probe now, if any, and by which factor it could be better.
     fn candidate(&self) -> Option<(usize, f64)> {
-        if self.base.work == 0.0 {
-            return None;
-        }
-        let base = self.base.rate();
         let widths = &self.widths[usize::from(self.many)];
         let used = widths.used(self.waited);
+        let known = match self.waited < FEW * used {
+            true => KNOWN,
+            false => 1,
+        };
+        if self.base.windows < known || self.base.faded.work == 0.0 {
+            return None;
+        }
+        let base = self.base.faded.rate();
         let few_misses = self.misses.is_some_and(|rate| rate < self.settings.misses);
         let (width, could) = widths.due(self.waited, self.now).find_map(|width| {
             let could = match self.solo {
                 0.0 => UNKNOWN,
                 solo => (width as f64 * solo).min(self.most * HEADROOM) / base,
+            };
+            // More threads than half are at most as fast as if each of them were as fast as one of half of them.
+            let could = match self.disturbance.of_half(self.many) {
+                Some(part) if width < used && width * 2 > used => {
+                    could.min(part * (width * 2) as f64 / used as f64)
+                }
+                _ => could,
             };
             let worth = could > Widths::needed(width, used, &self.settings);
             (worth && !(few_misses && width < used)).then_some((width, could))
@@ -519,7 +545,7 @@ impl Hold {
         if many != self.many {
             self.drop_probe("probe without result, another number of threads waits");
             self.many = many;
-            self.base = Sum::default();
+            self.base = Base::default();
         }
         let released = waiting.saturating_sub(before);
         let barrier = released >= threads.div_ceil(2).max(RELEASED);
@@ -590,7 +616,7 @@ impl Governor for Hold {
             }
             let used = self.widths().width();
             if self.probe.is_some_and(|probe| probe.used != used) {
-                self.base = Sum::default();
+                self.base = Base::default();
                 self.drop_probe("probe without result, the width in use has changed");
             }
         }
@@ -653,7 +679,7 @@ impl Governor for Hold {
             self.begin_turn();
             plan.order = Order::Fifo;
         } else if let Some((width, could)) = self.candidate() {
-            let before = self.base.rate();
+            let before = self.base.faded.rate();
             self.probe = Some(Probe {
                 width,
                 used,

@@ -177,6 +177,36 @@ fn a_program_that_scales_is_left_alone() {
 }
 
 #[test]
+fn widths_above_half_are_not_probed_if_half_leaves_nothing_to_win() {
+    // One thread alone is much faster than each of several, so it bounds nothing.
+    let threads = |half| [1500.0, half, 2700.0, 3000.0];
+    for (half, probes) in [(1500.0, false), (2300.0, true)] {
+        let mut run = Run::new(4, true);
+        let rates = threads(half);
+        run.go(&Program::new(&rates), 100);
+        let figures = |width: usize| format!("probing: width {width},");
+        assert!(run.says(&figures(2)), "{half}");
+        assert_eq!(run.says(&figures(3)), probes, "{half}");
+    }
+}
+
+#[test]
+fn a_probe_waits_for_four_windows_while_few_threads_wait() {
+    let rates = [1200.0, 2000.0, 1000.0, 500.0];
+    for (waiting, first) in [(8, 2), (7, 5)] {
+        let mut run = Run::new(4, true);
+        let program = Program {
+            waiting,
+            ..Program::new(&rates)
+        };
+        run.go(&program, 4);
+        let probe = run.said.iter().position(|one| one.starts_with("probing"));
+        // The first call ends the first turn, which lasts a period.
+        assert_eq!(probe, Some(first - 1), "{waiting}: {:?}", &run.said[..8]);
+    }
+}
+
+#[test]
 fn threads_that_slow_each_other_down_make_room() {
     let rates = [1000.0, 1900.0, 2700.0, 3300.0];
     for conflict in [0.5, 0.1] {
