@@ -49,7 +49,8 @@
 //! - *Skipped probes.* A width is not probed if it could not win even if each of its threads were as fast as the fastest seen lately; one
 //!   between half of the width in use and all of it neither if it could not win with threads as fast as those of half of the width in the
 //!   last probes. While fewer than twice as many threads wait as run, no probe begins before the same threads have run for 4 windows: then
-//!   the program often changes, and one window says little of what is usual. With counters, a narrower width is not probed while fewer than [`Settings::misses`] of the accesses miss.
+//!   the program often changes, and one window says little of what is usual. With counters, a narrower width is not probed while fewer than
+//!   [`Settings::misses`] of the accesses miss.
 //! - *Windows that do not count*, beside those of looks, are those in which hardware threads that may run had none to run for a tenth of
 //!   the time, and those that took 64 times as long as usual: somebody has stopped the program meanwhile.
 //! - *Regret.* What lost probes cost, against the width in use, is the *regret*. The windows in which caches settle, before and behind,
