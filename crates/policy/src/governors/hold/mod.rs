@@ -1,11 +1,12 @@
 //! `hold` and `hold-blind`: which threads run together, and on how many hardware threads, found by looking at small parts of periods; in
 //! which order threads are taken, found by comparing parts of the program.
 //!
-//! The governor is called at each 64th of a period (of [`GovernorSite::period`]). The time from one call to the next is a *window*. It
+//! The governor is called at each 64th of a period (of [`GovernorSite::period`]). A *window* is the time from one call to the next, or of
+//! more calls, until 8 of work have been done for each thread that may run, and 8 more: natively work is a number of tasks. The governor
 //! compares rates: work per time. The *usual* rate is a mean in which older windows fade. Threads that *wait* are all that want to run,
-//! those that run included. The threads that run go on from window to window ([`Order::Kept`]). A *barrier* is a call at which many more
-//! threads wait than at the one before: at least 4, and at least half as many as there are hardware threads. A *part* of the program lies
-//! between two barriers. The rules:
+//! those that run included. The threads that run go on from window to window ([`Order::Kept`]). A *barrier* is a window at whose end many
+//! more threads wait than at the end of the one before: at least 4, and at least half as many as there are hardware threads. A *part* of
+//! the program lies between two barriers. The rules:
 //!
 //! - *Turns.* A *turn* is the time in which the same threads run: a period. If the first 8 windows of turns are so slow that a period loses
 //!   0.1% by them, on average, then good company is kept, since other threads must fill the caches first. A turn then begins anew if fewer
@@ -34,7 +35,9 @@
 //!   caches settle in it. The probe's rate is compared with the mean of the rates of the width in use before and behind it, so that a
 //!   program that changes meanwhile does not decide. A narrower width is chosen if the last probes together are better by
 //!   [`Settings::margin`] and by more than they differ from each other, or if one is better by [`Settings::large`] and better than
-//!   usual; a wider one that has not lost yet as soon as it is better.
+//!   usual; a wider one that has not lost yet as soon as it is better. At first the width is the number of threads that can run at the
+//!   same time ([`GovernorSite::at_once`]). That is fewer than all of them only natively, with more workers than processors; wider widths
+//!   must be as much better there as narrower ones.
 //! - *Orders.* Who runs with whom shows over whole parts of a program only: here those of at least 32 windows, between barriers for which
 //!   many threads wait (more than there are hardware threads). Work tells which parts are the same, and what follows one is expected to be
 //!   what followed it the last time. A part that is known in the queue's order is run *by number* the next time: at each call those with
@@ -49,7 +52,8 @@
 //! - *Skipped probes.* A width is not probed if it could not win even if each of its threads were as fast as the fastest seen lately; one
 //!   between half of the width in use and all of it neither if it could not win with threads as fast as those of half of the width in the
 //!   last probes. While fewer than twice as many threads wait as run, no probe begins before the same threads have run for 4 windows: then
-//!   the program often changes, and one window says little of what is usual. With counters, a narrower width is not probed while fewer than [`Settings::misses`] of the accesses miss.
+//!   the program often changes, and one window says little of what is usual. With counters, a narrower width is not probed while fewer than
+//!   [`Settings::misses`] of the accesses miss.
 //! - *Windows that do not count*, beside those of looks, are those in which hardware threads that may run had none to run for a tenth of
 //!   the time, and those that took 64 times as long as usual: somebody has stopped the program meanwhile.
 //! - *Regret.* What lost probes cost, against the width in use, is the *regret*. The windows in which caches settle, before and behind,
@@ -64,6 +68,7 @@ mod orders;
 mod tests;
 mod turn;
 mod widths;
+mod window;
 
 use crate::{Governor, GovernorSite, Order, Period, Plan, Why};
 use disturbance::Disturbance;
@@ -71,6 +76,7 @@ use exchange::Exchange;
 use orders::Orders;
 use turn::{Limits, Turn};
 use widths::{Pair, Verdict, Widths};
+use window::{Window, is_ragged};
 
 /// The numbers of the rules above.
 #[derive(Clone, Copy, Debug)]
@@ -121,9 +127,6 @@ const RELEASED: usize = 4;
 
 /// Windows from a lost probe to the next one of the same width, at first.
 const PAUSE: u64 = 8;
-
-/// The part of a window that hardware threads may idle before it belongs to no width.
-const RAGGED: f64 = 0.1;
 
 /// By which factor a window is longer than usual if the program was stopped in it, and the part of a window in its usual length.
 const STOPPED: f64 = 64.0;
@@ -236,9 +239,15 @@ impl Probe {
 pub(super) struct Hold {
     site: GovernorSite,
     settings: Settings,
-    /// Length of a window, as asked for, and as it usually is: natively as long as a task or longer. 0 before the first one.
+    /// Time to the next call, as asked for; and length of a window, as it usually is: natively as long as a task or longer. 0 before the
+    /// first one.
     window: u64,
     length: f64,
+    /// The window so far, and the length of the last one, if it took several calls; else of a call, as asked for.
+    gathered: Window,
+    gathers: u64,
+    /// The width of the last plan.
+    planned: usize,
     now: u64,
     turn: Turn,
     /// Since when more threads have waited than run, in this part of the program.
@@ -272,12 +281,15 @@ pub(super) struct Hold {
 impl Hold {
     pub(super) fn new(site: &GovernorSite, settings: Settings) -> Hold {
         let window = (site.period / PARTS).max(1);
-        let widths = Widths::new(site.threads, PAUSE * window);
+        let widths = Widths::new(site.threads, site.at_once, PAUSE * window);
         Hold {
             site: *site,
             settings,
             window,
             length: 0.0,
+            gathered: Window::default(),
+            gathers: window,
+            planned: site.threads,
             now: 0,
             turn: Turn::new(site.period),
             crowded_since: 0,
@@ -356,9 +368,7 @@ impl Hold {
             self.drop_probe("probe without result, the program was stopped");
             return Company::Good;
         }
-        let active = &period.threads[..self.ran.min(period.threads.len())];
-        let idle: f64 = active.iter().map(|thread| thread.idle as f64).sum();
-        if idle > RAGGED * time * self.ran as f64 {
+        if is_ragged(period, self.ran) {
             self.base = Base::default();
             self.drop_look("look without result, threads ran out");
             self.drop_probe("probe without result, threads ran out");
@@ -367,7 +377,7 @@ impl Hold {
         if self.disturbance.looks() {
             return self.look(rate / self.ran as f64);
         }
-        if self.ran * 2 <= self.site.threads {
+        if self.ran * 2 <= self.site.at_once {
             let one = rate / self.ran as f64;
             self.solo = one.max(self.solo + (one - self.solo) * SOLO_FADING);
         }
@@ -520,7 +530,7 @@ impl Hold {
                 }
                 _ => could,
             };
-            let worth = could > Widths::needed(width, used, &self.settings);
+            let worth = could > widths.needed(width, used, &self.settings);
             (worth && !(few_misses && width < used)).then_some((width, could))
         })?;
         let allowance = match self.misses {
@@ -529,7 +539,7 @@ impl Hold {
         };
         let windows = allowance * could.clamp(1.0, PROMISE);
         let run = self.settings.budget * self.now as f64 + STAKE * self.gain;
-        (self.regret <= run + windows * self.window as f64).then_some((width, could))
+        (self.regret <= run + windows * self.gathers as f64).then_some((width, could))
     }
 
     /// Takes note of how many threads wait now. Returns whether a barrier released threads.
@@ -601,6 +611,43 @@ impl Hold {
 
 impl Governor for Hold {
     fn plan(&mut self, period: &Period<'_>) -> Plan {
+        if self.ran == 0 {
+            return self.decide(period);
+        }
+        self.gathered.add(period);
+        if !self.gathered.is_over(self.ran) {
+            let figures = [("width", self.planned as f64)];
+            self.say("too little was done so far, the window goes on", &figures);
+            return Plan {
+                width: self.planned,
+                order: match self.orders.by_number() {
+                    true => Order::ByNumber,
+                    false => Order::Kept,
+                },
+                next_call: self.window,
+            };
+        }
+        let gathered = std::mem::take(&mut self.gathered);
+        let whole = gathered.period(period.waiting);
+        self.gathers = match gathered.calls() {
+            1 => self.window,
+            _ => whole.time,
+        };
+        self.decide(&whole)
+    }
+
+    fn why(&self) -> Why {
+        self.why.clone()
+    }
+
+    fn reads_counters(&self) -> bool {
+        self.settings.counters
+    }
+}
+
+impl Hold {
+    /// Returns the plan behind a whole window, or behind a time that is not measured.
+    fn decide(&mut self, period: &Period<'_>) -> Plan {
         self.now = self.now.saturating_add(period.time);
         self.why = Why::default();
         let waiting = period.waiting;
@@ -707,14 +754,11 @@ impl Governor for Hold {
             true => 0,
             false => plan.width.min(waiting).max(1),
         };
+        self.planned = plan.width;
+        let pause = PAUSE.saturating_mul(self.gathers);
+        self.widths
+            .iter_mut()
+            .for_each(|widths| widths.pause(pause));
         plan
-    }
-
-    fn why(&self) -> Why {
-        self.why.clone()
-    }
-
-    fn reads_counters(&self) -> bool {
-        self.settings.counters
     }
 }

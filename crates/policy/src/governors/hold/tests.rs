@@ -44,6 +44,7 @@ impl Run {
     fn new(threads: usize, counters: bool) -> Run {
         let site = GovernorSite {
             threads,
+            at_once: threads,
             period: PERIOD,
         };
         let settings = Settings {
@@ -207,6 +208,28 @@ fn a_probe_waits_for_four_windows_while_few_threads_wait() {
 }
 
 #[test]
+fn more_threads_than_can_run_at_the_same_time_begin_only_if_they_are_better() {
+    let equal: &[f64] = &[
+        1000.0, 1900.0, 1900.0, 1900.0, 1900.0, 1900.0, 1900.0, 1900.0,
+    ];
+    let apart: &[f64] = &[1000.0, 650.0, 650.0, 650.0, 650.0, 650.0, 650.0, 650.0];
+    let blocking: &[f64] = &[
+        500.0, 1000.0, 1400.0, 1800.0, 1900.0, 1950.0, 2000.0, 2100.0,
+    ];
+    for (rates, best) in [(equal, 1900.0), (apart, 1000.0), (blocking, 2100.0)] {
+        let mut run = Run::new(8, false);
+        let site = GovernorSite {
+            at_once: 2,
+            ..run.governor.site
+        };
+        run.governor = Hold::new(&site, run.governor.settings);
+        run.go(&Program::new(rates), 20);
+        let reached = run.go(&Program::new(rates), 100);
+        assert!(reached > 0.95 * best, "{rates:?}: {reached}");
+    }
+}
+
+#[test]
 fn threads_that_slow_each_other_down_make_room() {
     let rates = [1000.0, 1900.0, 2700.0, 3300.0];
     for conflict in [0.5, 0.1] {
@@ -295,7 +318,11 @@ fn windows_in_which_threads_ran_out_belong_to_no_width() {
 #[test]
 fn a_single_thread_and_the_shortest_period_have_nothing_to_decide() {
     for threads in [1, 8] {
-        let site = GovernorSite { threads, period: 1 };
+        let site = GovernorSite {
+            threads,
+            at_once: threads,
+            period: 1,
+        };
         let mut governor = Hold::new(&site, Settings::default());
         let activity = vec![Activity::default(); threads];
         for waiting in [0, 1, 2, 9, 0] {
