@@ -13,8 +13,8 @@
 //! - `victim_percent`: by how much a computation on the receiver's hardware thread is slower than alone; `victim_indirect_percent`: what
 //!   of that is not the receiver's processor time, but switches and cache lines. In a run of its own.
 //!
-//! `rate=100000,beside=sleeper` compares a channel that has a bound with the machine's own jitter, which no channel can do anything about: in
-//! one run, a second thread of the receiver's hardware thread does nothing but sleep for the bound, again and again.
+//! `rate=100000,beside=sleeper` compares a channel that has a bound with the machine's own jitter, which no channel can do anything about:
+//! in one run, a second thread of the receiver's hardware thread does nothing but sleep for the bound, again and again.
 //! - `cpu_ns_per_message`: as above.
 //! - `beside_p999_ns`: the latency of 99.9% of the messages.
 //! - `jitter_p999_ns`: what 99.9% of the messages of the same even stream would wait beyond the bound, if the second thread received them
@@ -22,14 +22,14 @@
 //! - `over_ns`: what the first is longer than the bound and the second.
 //!
 //! A long pause of a hardware thread is one of many sleeps, but delays all messages that come meanwhile. So both are quantiles of
-//! messages, and none of sleeps. They are of the same length of time, on the same hardware thread, beside the same sender, by the same clock and
-//! the same kind of timer. And the run is long: what 99.9% of the messages wait is decided by the pauses that make up the last
+//! messages, and none of sleeps. They are of the same length of time, on the same hardware thread, beside the same sender, by the same
+//! clock and the same kind of timer. And the run is long: what 99.9% of the messages wait is decided by the pauses that make up the last
 //! thousandth of it. In a run of a second that is one pause, and whether it meets the receiver or the sleeper at the end of a sleep is
 //! a matter of luck.
 //!
 //! `sleep=1ms` is the machine's jitter without a channel: how much later than wanted a thread is awake that sleeps for a millisecond, as
-//! `latency_*` (of sleeps), and `late_p999_ns` (of messages, as `jitter_p999_ns`), in as long a run. The other hardware thread is as busy as
-//! with a sender. Otherwise threads of the system that run now and then would find it idle, and go there.
+//! `latency_*` (of sleeps), and `late_p999_ns` (of messages, as `jitter_p999_ns`), in as long a run. The other hardware thread is as busy
+//! as with a sender. Otherwise threads of the system that run now and then would find it idle, and go there.
 
 use super::{Case, Job};
 use crate::Fallible;
