@@ -141,7 +141,8 @@ pub enum Turn<S> {
 }
 
 /// Runs `rounds` rounds, counted from 0, and returns a lane for each of `engines`. In each round every lane has its turn, so that other
-/// load on the machine slows all lanes alike.
+/// load on the machine slows all lanes alike. Every other round goes backwards: no lane always comes behind the same one, whose heat or
+/// memory it might find.
 ///
 /// # Errors
 /// The first error of `turn`, which ends the rounds.
@@ -157,7 +158,12 @@ pub fn in_turns<L, S, E>(
     };
     let mut lanes = Vec::from_iter(engines.into_iter().map(lane));
     for round in 0..rounds {
-        for lane in lanes.iter_mut().filter(|lane| lane.failed.is_none()) {
+        for nth in 0..lanes.len() {
+            let backwards = lanes.len() - 1 - nth;
+            let lane = &mut lanes[if round % 2 == 0 { nth } else { backwards }];
+            if lane.failed.is_some() {
+                continue;
+            }
             match turn(round, &mut lane.engine)? {
                 Turn::Sample(sample) => lane.samples.push(sample),
                 Turn::Last(sample) => {
@@ -251,7 +257,7 @@ mod tests {
     #[test]
     fn a_lane_that_failed_has_no_further_turn_and_the_others_go_on() {
         let (order, lanes) = turns(&Ok(Turn::Failed("no".to_owned())));
-        assert_eq!(order, "a0 b0 c0 a1 b1 c1 a2 c2 ");
+        assert_eq!(order, "a0 b0 c0 c1 b1 a1 a2 c2 ");
         let whole = (vec![0, 10, 20], None);
         let failed = (vec![0], Some("no".to_owned()));
         assert_eq!(lanes, Ok(vec![whole.clone(), failed, whole]));
@@ -260,8 +266,8 @@ mod tests {
     #[test]
     fn the_last_turn_and_an_error_end_the_rounds() {
         let (order, lanes) = turns(&Ok(Turn::Last(7)));
-        assert_eq!(order, "a0 b0 c0 a1 b1 ");
-        let samples = [vec![0, 10], vec![0, 7], vec![0]];
+        assert_eq!(order, "a0 b0 c0 c1 b1 ");
+        let samples = [vec![0], vec![0, 7], vec![0, 10]];
         assert_eq!(lanes, Ok(samples.map(|samples| (samples, None)).to_vec()));
         assert_eq!(turns(&Err("stop")), (order, Err("stop")));
     }

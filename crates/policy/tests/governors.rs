@@ -84,7 +84,12 @@ fn site() -> impl Strategy<Value = GovernorSite> {
         any::<u64>().prop_map(|period| period.max(1)),
         Just(u64::MAX),
     ];
-    (threads, period).prop_map(|(threads, period)| GovernorSite { threads, period })
+    let at_once = (1..=1024_usize, threads);
+    (at_once, period).prop_map(|((at_once, threads), period)| GovernorSite {
+        threads,
+        at_once: at_once.min(threads),
+        period,
+    })
 }
 
 /// Calls a governor, and checks what it answers.

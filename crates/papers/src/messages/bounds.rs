@@ -43,7 +43,8 @@ const MOST_ROOM: u64 = 64;
 
 /// Sends `messages` messages through `delivery` at times that are chosen against it: gaps around the bound and its half,
 /// none, long ones; spells of each; up to
-/// `headroom` messages while the receiver reacts, which is what senders promise. Sites change all the time. Everything follows from `seed`.
+/// `headroom` messages while the receiver reacts, which is what senders promise. Sites change all the time; in half of them timers are set
+/// early, as native receivers do. Everything follows from `seed`.
 pub(super) fn adversary(delivery: &deliveries::Entry, messages: u64, seed: u64) -> Kept {
     let mut kept = Kept::default();
     let mut round = 0;
@@ -91,8 +92,10 @@ type Make = fn(&DeliverySite) -> Box<dyn Delivery>;
 
 fn one_site(make: Make, site: &DeliverySite, messages: u64, random: &mut Random, kept: &mut Kept) {
     let now = random.below(site.bound + 1);
+    let early = random.below(2) * random.below(site.bound + 1);
     let mut receiver = Receiver {
         site,
+        early,
         delivery: &*make(site),
         channel: ChannelState::new(),
         pending: 0,
@@ -102,7 +105,8 @@ fn one_site(make: Make, site: &DeliverySite, messages: u64, random: &mut Random,
         kept,
         random,
     };
-    receiver.channel.rest(receiver.delivery, 0, now);
+    let delivery = receiver.delivery;
+    receiver.channel.rest_early(delivery, 0, now, early);
     let (mut spell, mut way) = (0, 0);
     while receiver.sent < messages {
         if spell == 0 {
@@ -137,6 +141,8 @@ fn gap(way: u64, bound: Time, random: &mut Random) -> Time {
 /// A receiver, which sleeps between any two calls.
 struct Receiver<'a> {
     site: &'a DeliverySite,
+    /// By how much timers are set early, as far as the delivery allows.
+    early: Time,
     delivery: &'a dyn Delivery,
     channel: ChannelState,
     pending: u64,
@@ -189,7 +195,8 @@ impl Receiver<'_> {
         self.kept.full += self.pending.saturating_sub(self.site.capacity);
         let taken = std::mem::take(&mut self.pending).min(self.site.capacity);
         self.now += self.random.below(self.site.bound + 2);
-        self.channel.rest(self.delivery, taken, self.now);
+        let (delivery, early) = (self.delivery, self.early);
+        self.channel.rest_early(delivery, taken, self.now, early);
     }
 }
 

@@ -12,15 +12,24 @@
 //! - `messages_per_second`: what was reached.
 //! - `victim_percent`: by how much a computation on the receiver's hardware thread is slower than alone; `victim_indirect_percent`: what
 //!   of that is not the receiver's processor time, but switches and cache lines. In a run of its own.
-//! - `beside_p999_ns` and `jitter_p999_ns`, for channels with a bound: latency, and the machine's jitter, of one run of four times the
-//!   length, in which a second thread of the receiver's hardware thread does nothing but sleep for the bound, again and again.
-//!   `over_ns` is what the first is longer than the bound and the second.
 //!
-//! `sleep=1ms` is the machine's jitter: how much later than wanted a thread is awake that sleeps for a millisecond, as `latency_*`. The
-//! other hardware thread is as busy as with a sender. Otherwise threads of the system that run now and then would find it idle, and go
-//! there. A long pause is one of many sleeps, but delays all messages that come meanwhile. So `late_p999_ns`, and `jitter_p999_ns`, weigh
-//! by time: what 99.9% of an even stream of messages would wait at most, beyond the end of the sleep in which they come, for a receiver
-//! that does nothing but sleep.
+//! `rate=100000,beside=sleeper` compares a channel that has a bound with the machine's own jitter, which no channel can do anything about:
+//! in one run, a second thread of the receiver's hardware thread does nothing but sleep for the bound, again and again.
+//! - `cpu_ns_per_message`: as above.
+//! - `beside_p999_ns`: the latency of 99.9% of the messages.
+//! - `jitter_p999_ns`: what 99.9% of the messages of the same even stream would wait beyond the bound, if the second thread received them
+//!   and took no time for that.
+//! - `over_ns`: what the first is longer than the bound and the second.
+//!
+//! A long pause of a hardware thread is one of many sleeps, but delays all messages that come meanwhile. So both are quantiles of
+//! messages, and none of sleeps. They are of the same length of time, on the same hardware thread, beside the same sender, by the same
+//! clock and the same kind of timer. And the run is long: what 99.9% of the messages wait is decided by the pauses that make up the last
+//! thousandth of it. In a run of a second that is one pause, and whether it meets the receiver or the sleeper at the end of a sleep is
+//! a matter of luck.
+//!
+//! `sleep=1ms` is the machine's jitter without a channel: how much later than wanted a thread is awake that sleeps for a millisecond, as
+//! `latency_*` (of sleeps), and `late_p999_ns` (of messages, as `jitter_p999_ns`), in as long a run. The other hardware thread is as busy
+//! as with a sender. Otherwise threads of the system that run now and then would find it idle, and go there.
 
 use super::{Case, Job};
 use crate::Fallible;
@@ -45,7 +54,8 @@ pub(crate) const CASE: Case = Case {
         let waits = WAITS.iter().map(|wait| wait.0.to_owned());
         let waits = waits.chain([ON_ONE.to_owned()]);
         let rates = RATES.iter().map(|rate| format!("rate={rate}"));
-        waits.chain(rates).chain([JITTER.to_owned()]).collect()
+        let long = [BESIDE.to_owned(), JITTER.to_owned()];
+        waits.chain(rates).chain(long).collect()
     },
     rounds: 3,
     quick_rounds: 1,
@@ -63,7 +73,14 @@ const ON_ONE: &str = "wait=block,on=one";
 
 const RATES: &[u64] = &[100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
+const BESIDE: &str = "rate=100000,beside=sleeper";
+
 const JITTER: &str = "sleep=1ms";
+
+/// For how long a channel and a sleeper, or a sleeper alone, are looked at.
+fn long(quick: bool) -> Duration {
+    Duration::from_secs(if quick { 3 } else { 36 })
+}
 
 /// The word that ends a line.
 const END: u64 = u64::MAX;
@@ -95,6 +112,10 @@ fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
         if job.wants(&name) {
             samples.push(Sample::new(&name, &at_rate(kind, rate, job.quick)?));
         }
+    }
+    if job.wants(BESIDE) && kind.has_bound() {
+        let values = beside_a_sleeper(kind, 100_000, long(job.quick))?;
+        samples.push(Sample::new(BESIDE, &values));
     }
     Ok(samples)
 }
@@ -291,15 +312,20 @@ fn at_rate(kind: Kind, rate: u64, quick: bool) -> Fallible<Vec<(&'static str, f6
     let (slower, indirect) = beside_a_victim(kind.line(wait)?, rate, length)?;
     values.push(("victim_percent", slower));
     values.push(("victim_indirect_percent", indirect));
-    if kind.has_bound() {
-        let (seen, late) = run_beside_a_sleeper(kind.line(wait)?, rate, 4 * length)?;
-        let [_, _, (_, latency)] = latencies(seen.latencies);
-        let jitter = late_by_time(&late, SLEEP, 0.001);
-        values.push(("beside_p999_ns", latency));
-        values.push(("jitter_p999_ns", jitter));
-        values.push(("over_ns", latency - jitter - SLEEP.as_nanos() as f64));
-    }
     Ok(values)
+}
+
+fn beside_a_sleeper(kind: Kind, rate: u64, length: Duration) -> Fallible<[(&'static str, f64); 4]> {
+    let (seen, late) = run_beside_a_sleeper(kind.line(kind.thriftiest())?, rate, length)?;
+    let per_message = seen.processor_ns as f64 / seen.messages as f64;
+    let [_, _, (_, latency)] = latencies(seen.latencies);
+    let jitter = late_by_time(&late, SLEEP, 0.001);
+    Ok([
+        ("cpu_ns_per_message", per_message),
+        ("beside_p999_ns", latency),
+        ("jitter_p999_ns", jitter),
+        ("over_ns", latency - jitter - SLEEP.as_nanos() as f64),
+    ])
 }
 
 /// A computation that lives in the first cache: sums over it, in an order that depends on what it reads.
@@ -412,15 +438,18 @@ fn late_by_time(late: &[u64], sleep: Duration, share: f64) -> f64 {
     high
 }
 
-/// Returns by how much a thread that sleeps for [`SLEEP`] is late, many times, while the place of the senders is busy.
+/// Returns by how much a thread that sleeps for [`SLEEP`] is late, again and again, while the place of the senders is busy.
 fn jitter(quick: bool) -> Vec<u64> {
     let (here, there) = places();
-    let times = if quick { 300 } else { 2_000 };
+    let until = Instant::now() + long(quick);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let sleeper = scope.spawn(|| {
             stand_on(&there);
-            let late = (0..times).map(|_| sleep_late()).collect();
+            let mut late = Vec::with_capacity(2 * long(quick).as_millis() as usize);
+            while Instant::now() < until {
+                late.push(sleep_late());
+            }
             stop.store(true, Ordering::Relaxed);
             late
         });

@@ -15,8 +15,8 @@ const DENSE: u64 = 1;
 /// - A sender also tells the receiver as soon as no more than `headroom` messages fit into the queue. So periods are as long as the bound
 ///   and the buffer allow.
 /// - If senders cannot set the receiver's timer, the receiver sets it before it sleeps while messages are dense. One timer then fires in
-///   vain after the last dense message, and the channel is sparse again. An engine whose timers are late may set it up to a quarter of the
-///   bound earlier ([leeway](Delivery::leeway)).
+///   vain after the last dense message, and the channel is sparse again. An engine whose timers are late may set it earlier, by less than
+///   half of the bound ([leeway](Delivery::leeway)).
 ///
 /// **Theorem.** Let the engine keep what [`Delivery`] says. A message's *time* is the moment at which its sender calls
 /// [`sent`](Delivery::sent), or finds the receiver awake. A *reaction* lasts from a telling or a timer until the receiver has found the
@@ -39,8 +39,8 @@ const DENSE: u64 = 1;
 ///    which takes no message, is that of a timer that `due` set because messages were dense, and makes the channel sparse. Between two
 ///    vain wake-ups, and before the first, at least two messages are taken: let the channel become dense again by the wake-up W. If
 ///    another wake-up took messages since the vain one, those and W's are two. If none did, the time that W divides by its messages
-///    reaches back across the vain wake-up and the timer before that, which even an engine that uses the leeway has set to three quarters
-///    of the bound or more. So it is longer than half of the bound, and W took two messages or more for a gap of at most that. Before the
+///    reaches back across the vain wake-up and the timer before that, which even an engine that uses the leeway has set to more than half
+///    of the bound. So it is longer than half of the bound, and W took two messages or more for a gap of at most that. Before the
 ///    first wake-up that takes messages no gap is known, and the channel is sparse. So there is at most one vain wake-up for two
 ///    messages.
 ///
@@ -97,6 +97,6 @@ impl Delivery for Adaptive {
     }
 
     fn leeway(&self) -> Time {
-        self.bound / 4
+        (self.bound - 1) / 2
     }
 }

@@ -142,6 +142,7 @@ mod tests {
 
     const SITE: GovernorSite = GovernorSite {
         threads: 4,
+        at_once: 4,
         period: 1000,
     };
 
@@ -200,6 +201,7 @@ mod tests {
     fn a_single_hardware_thread_is_not_halved() {
         let site = GovernorSite {
             threads: 1,
+            at_once: 1,
             period: 10,
         };
         let mut governor = (find("rs-ss").expect("it is there").make)(&site);

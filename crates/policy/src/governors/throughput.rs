@@ -391,6 +391,7 @@ mod tests {
             Run {
                 governor: Throughput::new(&GovernorSite {
                     threads,
+                    at_once: threads,
                     period: PERIOD,
                 }),
                 width: threads,
@@ -516,6 +517,7 @@ mod tests {
     fn a_width_is_measured_only_once_it_is_reached() {
         let mut governor = Throughput::new(&GovernorSite {
             threads: 2,
+            at_once: 2,
             period: PERIOD,
         });
         let mut call = |first, second| {
@@ -549,6 +551,7 @@ mod tests {
     fn a_single_thread_has_nothing_to_decide() {
         let mut governor = Throughput::new(&GovernorSite {
             threads: 1,
+            at_once: 1,
             period: 10,
         });
         let threads = [Activity {

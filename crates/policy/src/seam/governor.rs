@@ -7,6 +7,9 @@ use std::fmt;
 pub struct GovernorSite {
     /// The number of hardware threads (natively: of workers) that it decides for; at least 1.
     pub threads: usize,
+    /// How many of them can run at the same time: in the simulator all of them, natively as many as the process may use hardware threads,
+    /// if that is fewer; at least 1.
+    pub at_once: usize,
     /// The usual time from one call to the next, in the engine's unit of time; at least 1.
     pub period: u64,
 }

@@ -51,7 +51,7 @@ pub(crate) mod sealed {
         type Meter: Meter;
 
         /// Returns the governor of a pool of so many workers.
-        fn start(&self, workers: u16) -> Result<Option<Arc<Governed>>, BuildError>;
+        fn start(&self, workers: u16, at_once: u16) -> Result<Option<Arc<Governed>>, BuildError>;
 
         /// Returns what worker `me` counts with. `governed` is what `start` returned.
         fn meter(governed: &Option<Arc<Governed>>, me: usize) -> Self::Meter;
@@ -67,7 +67,7 @@ impl Governing for Ungoverned {}
 impl sealed::Sealed for Ungoverned {
     type Meter = ();
 
-    fn start(&self, _workers: u16) -> Result<Option<Arc<Governed>>, BuildError> {
+    fn start(&self, _workers: u16, _at_once: u16) -> Result<Option<Arc<Governed>>, BuildError> {
         Ok(None)
     }
 
@@ -130,9 +130,10 @@ impl Governing for Chosen {}
 impl sealed::Sealed for Chosen {
     type Meter = Metered;
 
-    fn start(&self, workers: u16) -> Result<Option<Arc<Governed>>, BuildError> {
+    fn start(&self, workers: u16, at_once: u16) -> Result<Option<Arc<Governed>>, BuildError> {
         let site = GovernorSite {
             threads: usize::from(workers),
+            at_once: usize::from(at_once.min(workers)),
             period: u64::try_from(self.period.as_nanos())
                 .unwrap_or(u64::MAX)
                 .max(1),

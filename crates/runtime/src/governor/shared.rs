@@ -336,6 +336,7 @@ mod tests {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let site = GovernorSite {
             threads: 2,
+            at_once: 2,
             period: 1000,
         };
         let governed = Governed::new(Box::new(Notes(Arc::clone(&notes))), &site, None);
@@ -376,6 +377,7 @@ mod tests {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let site = GovernorSite {
             threads: 3,
+            at_once: 3,
             period: 1000,
         };
         let mut counts = vec![None, Some((7, 2))].into_iter();
@@ -404,6 +406,7 @@ mod tests {
     fn the_log_says_that_there_are_no_counters() {
         let site = GovernorSite {
             threads: 2,
+            at_once: 2,
             period: 1000,
         };
         let none = Err(io::Error::from(io::ErrorKind::NotFound));
@@ -427,6 +430,7 @@ mod tests {
     fn workers_that_are_blocked_end_the_governors_rule() {
         let site = GovernorSite {
             threads: 4,
+            at_once: 4,
             period: 1,
         };
         let governed = Governed::new(Box::new(Notes(Arc::default())), &site, None);

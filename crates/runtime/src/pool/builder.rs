@@ -262,7 +262,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             });
         }
         let workers = asked as u16;
-        let governed = self.governor.start(workers)?;
+        let governed = self.governor.start(workers, topology.default_workers())?;
         let placement = topology.place(workers);
         let regions = Regions::new(&placement, topology.quota(), &self.regions)?;
         let (dispatcher, locals) = D::build(&Site::new(&placement, self.seed));

@@ -43,6 +43,11 @@ impl Disturbance {
         most.min(self.halves[usize::from(many)].unwrap_or(f64::INFINITY)) > HALF
     }
 
+    /// Returns the part of the rate of all in use that half of them had in the last probes; `None` before the first.
+    pub(super) fn of_half(&self, many: bool) -> Option<f64> {
+        self.halves[usize::from(many)]
+    }
+
     /// Returns whether slow threads have shown that they disturb each other.
     pub(super) fn is_shown(&self) -> bool {
         self.factor.is_some_and(|factor| factor > ALONE)

@@ -1,11 +1,12 @@
 //! `hold` and `hold-blind`: which threads run together, and on how many hardware threads, found by looking at small parts of periods; in
 //! which order threads are taken, found by comparing parts of the program.
 //!
-//! The governor is called at each 64th of a period (of [`GovernorSite::period`]). The time from one call to the next is a *window*. It
+//! The governor is called at each 64th of a period (of [`GovernorSite::period`]). A *window* is the time from one call to the next, or of
+//! more calls, until 8 of work have been done for each thread that may run, and 8 more: natively work is a number of tasks. The governor
 //! compares rates: work per time. The *usual* rate is a mean in which older windows fade. Threads that *wait* are all that want to run,
-//! those that run included. The threads that run go on from window to window ([`Order::Kept`]). A *barrier* is a call at which many more
-//! threads wait than at the one before: at least 4, and at least half as many as there are hardware threads. A *part* of the program lies
-//! between two barriers. The rules:
+//! those that run included. The threads that run go on from window to window ([`Order::Kept`]). A *barrier* is a window at whose end many
+//! more threads wait than at the end of the one before: at least 4, and at least half as many as there are hardware threads. A *part* of
+//! the program lies between two barriers. The rules:
 //!
 //! - *Turns.* A *turn* is the time in which the same threads run: a period. If the first 8 windows of turns are so slow that a period loses
 //!   0.1% by them, on average, then good company is kept, since other threads must fill the caches first. A turn then begins anew if fewer
@@ -34,7 +35,9 @@
 //!   caches settle in it. The probe's rate is compared with the mean of the rates of the width in use before and behind it, so that a
 //!   program that changes meanwhile does not decide. A narrower width is chosen if the last probes together are better by
 //!   [`Settings::margin`] and by more than they differ from each other, or if one is better by [`Settings::large`] and better than
-//!   usual; a wider one that has not lost yet as soon as it is better.
+//!   usual; a wider one that has not lost yet as soon as it is better. At first the width is the number of threads that can run at the
+//!   same time ([`GovernorSite::at_once`]). That is fewer than all of them only natively, with more workers than processors; wider widths
+//!   must be as much better there as narrower ones.
 //! - *Orders.* Who runs with whom shows over whole parts of a program only: here those of at least 32 windows, between barriers for which
 //!   many threads wait (more than there are hardware threads). Work tells which parts are the same, and what follows one is expected to be
 //!   what followed it the last time. A part that is known in the queue's order is run *by number* the next time: at each call those with
@@ -46,8 +49,11 @@
 //!   what the probe cost is [`Settings::repeat`] of the time since then. In another phase (the usual rate is 1.5 times what it was when
 //!   the phase began, or that part of it; or a barrier opened) every width may be probed at once. Few and many waiting threads have a
 //!   width each.
-//! - *Skipped probes.* A width is not probed if it could not win even if each of its threads were as fast as the fastest seen lately.
-//!   With counters, a narrower width is not probed while fewer than [`Settings::misses`] of the accesses miss.
+//! - *Skipped probes.* A width is not probed if it could not win even if each of its threads were as fast as the fastest seen lately; one
+//!   between half of the width in use and all of it neither if it could not win with threads as fast as those of half of the width in the
+//!   last probes. While fewer than twice as many threads wait as run, no probe begins before the same threads have run for 4 windows: then
+//!   the program often changes, and one window says little of what is usual. With counters, a narrower width is not probed while fewer than
+//!   [`Settings::misses`] of the accesses miss.
 //! - *Windows that do not count*, beside those of looks, are those in which hardware threads that may run had none to run for a tenth of
 //!   the time, and those that took 64 times as long as usual: somebody has stopped the program meanwhile.
 //! - *Regret.* What lost probes cost, against the width in use, is the *regret*. The windows in which caches settle, before and behind,
@@ -62,6 +68,7 @@ mod orders;
 mod tests;
 mod turn;
 mod widths;
+mod window;
 
 use crate::{Governor, GovernorSite, Order, Period, Plan, Why};
 use disturbance::Disturbance;
@@ -69,6 +76,7 @@ use exchange::Exchange;
 use orders::Orders;
 use turn::{Limits, Turn};
 use widths::{Pair, Verdict, Widths};
+use window::{Window, is_ragged};
 
 /// The numbers of the rules above.
 #[derive(Clone, Copy, Debug)]
@@ -120,9 +128,6 @@ const RELEASED: usize = 4;
 /// Windows from a lost probe to the next one of the same width, at first.
 const PAUSE: u64 = 8;
 
-/// The part of a window that hardware threads may idle before it belongs to no width.
-const RAGGED: f64 = 0.1;
-
 /// By which factor a window is longer than usual if the program was stopped in it, and the part of a window in its usual length.
 const STOPPED: f64 = 64.0;
 const LENGTH_FADING: f64 = 0.2;
@@ -150,6 +155,9 @@ const PROMISE: f64 = 2.0;
 /// By which factor more threads wait than run if they are not few.
 const FEW: usize = 2;
 
+/// Windows of the width in use before a probe while few threads wait.
+const KNOWN: u32 = 4;
+
 /// Work and time of some windows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
@@ -158,13 +166,24 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, work: f64, time: f64) {
-        self.work = self.work * BASE_FADING + work;
-        self.time = self.time * BASE_FADING + time;
-    }
-
     fn rate(self) -> f64 {
         self.work / self.time.max(1.0)
+    }
+}
+
+/// The last windows of the same threads at the width in use.
+#[derive(Clone, Copy, Debug, Default)]
+struct Base {
+    /// Their work and time, in which older ones fade.
+    faded: Sum,
+    windows: u32,
+}
+
+impl Base {
+    fn add(&mut self, work: f64, time: f64) {
+        self.faded.work = self.faded.work * BASE_FADING + work;
+        self.faded.time = self.faded.time * BASE_FADING + time;
+        self.windows = self.windows.saturating_add(1);
     }
 }
 
@@ -220,9 +239,15 @@ impl Probe {
 pub(super) struct Hold {
     site: GovernorSite,
     settings: Settings,
-    /// Length of a window, as asked for, and as it usually is: natively as long as a task or longer. 0 before the first one.
+    /// Time to the next call, as asked for; and length of a window, as it usually is: natively as long as a task or longer. 0 before the
+    /// first one.
     window: u64,
     length: f64,
+    /// The window so far, and the length of the last one, if it took several calls; else of a call, as asked for.
+    gathered: Window,
+    gathers: u64,
+    /// The width of the last plan.
+    planned: usize,
     now: u64,
     turn: Turn,
     /// Since when more threads have waited than run, in this part of the program.
@@ -236,8 +261,7 @@ pub(super) struct Hold {
     /// For few and for many waiting threads.
     widths: [Widths; 2],
     probe: Option<Probe>,
-    /// The last windows of these threads at the width in use; no time if there was none.
-    base: Sum,
+    base: Base,
     exchange: Exchange,
     orders: Orders,
     /// Whether the last call only took threads off.
@@ -257,12 +281,15 @@ pub(super) struct Hold {
 impl Hold {
     pub(super) fn new(site: &GovernorSite, settings: Settings) -> Hold {
         let window = (site.period / PARTS).max(1);
-        let widths = Widths::new(site.threads, PAUSE * window);
+        let widths = Widths::new(site.threads, site.at_once, PAUSE * window);
         Hold {
             site: *site,
             settings,
             window,
             length: 0.0,
+            gathered: Window::default(),
+            gathers: window,
+            planned: site.threads,
             now: 0,
             turn: Turn::new(site.period),
             crowded_since: 0,
@@ -271,7 +298,7 @@ impl Hold {
             many: false,
             widths: [widths.clone(), widths],
             probe: None,
-            base: Sum::default(),
+            base: Base::default(),
             exchange: Exchange::default(),
             orders: Orders::new(window),
             exchanging: false,
@@ -317,7 +344,7 @@ impl Hold {
     /// Other threads run from now on.
     fn begin_turn(&mut self) {
         self.turn.begin(self.now);
-        self.base = Sum::default();
+        self.base = Base::default();
     }
 
     /// Takes the window that has ended into account. Returns how its threads do together.
@@ -336,15 +363,13 @@ impl Hold {
             length => (time - length) * LENGTH_FADING,
         };
         if stopped {
-            self.base = Sum::default();
+            self.base = Base::default();
             self.drop_look("look without result, the program was stopped");
             self.drop_probe("probe without result, the program was stopped");
             return Company::Good;
         }
-        let active = &period.threads[..self.ran.min(period.threads.len())];
-        let idle: f64 = active.iter().map(|thread| thread.idle as f64).sum();
-        if idle > RAGGED * time * self.ran as f64 {
-            self.base = Sum::default();
+        if is_ragged(period, self.ran) {
+            self.base = Base::default();
             self.drop_look("look without result, threads ran out");
             self.drop_probe("probe without result, threads ran out");
             return Company::Good;
@@ -352,7 +377,7 @@ impl Hold {
         if self.disturbance.looks() {
             return self.look(rate / self.ran as f64);
         }
-        if self.ran * 2 <= self.site.threads {
+        if self.ran * 2 <= self.site.at_once {
             let one = rate / self.ran as f64;
             self.solo = one.max(self.solo + (one - self.solo) * SOLO_FADING);
         }
@@ -438,7 +463,7 @@ impl Hold {
 
     /// Ends a probe, behind which the width in use had the rate `behind`.
     fn judge(&mut self, probe: Probe, behind: f64) {
-        self.base = Sum::default();
+        self.base = Base::default();
         let waited = self.waited;
         if probe.width.min(waited) == probe.used.min(waited) {
             self.drop_probe("probe without result, too few threads wait");
@@ -482,19 +507,30 @@ impl Hold {
 
     /// Returns the width to probe now, if any, and by which factor it could be better.
     fn candidate(&self) -> Option<(usize, f64)> {
-        if self.base.work == 0.0 {
-            return None;
-        }
-        let base = self.base.rate();
         let widths = &self.widths[usize::from(self.many)];
         let used = widths.used(self.waited);
+        let known = match self.waited < FEW * used {
+            true => KNOWN,
+            false => 1,
+        };
+        if self.base.windows < known || self.base.faded.work == 0.0 {
+            return None;
+        }
+        let base = self.base.faded.rate();
         let few_misses = self.misses.is_some_and(|rate| rate < self.settings.misses);
         let (width, could) = widths.due(self.waited, self.now).find_map(|width| {
             let could = match self.solo {
                 0.0 => UNKNOWN,
                 solo => (width as f64 * solo).min(self.most * HEADROOM) / base,
             };
-            let worth = could > Widths::needed(width, used, &self.settings);
+            // More threads than half are at most as fast as if each of them were as fast as one of half of them.
+            let could = match self.disturbance.of_half(self.many) {
+                Some(part) if width < used && width * 2 > used => {
+                    could.min(part * (width * 2) as f64 / used as f64)
+                }
+                _ => could,
+            };
+            let worth = could > widths.needed(width, used, &self.settings);
             (worth && !(few_misses && width < used)).then_some((width, could))
         })?;
         let allowance = match self.misses {
@@ -503,7 +539,7 @@ impl Hold {
         };
         let windows = allowance * could.clamp(1.0, PROMISE);
         let run = self.settings.budget * self.now as f64 + STAKE * self.gain;
-        (self.regret <= run + windows * self.window as f64).then_some((width, could))
+        (self.regret <= run + windows * self.gathers as f64).then_some((width, could))
     }
 
     /// Takes note of how many threads wait now. Returns whether a barrier released threads.
@@ -519,7 +555,7 @@ impl Hold {
         if many != self.many {
             self.drop_probe("probe without result, another number of threads waits");
             self.many = many;
-            self.base = Sum::default();
+            self.base = Base::default();
         }
         let released = waiting.saturating_sub(before);
         let barrier = released >= threads.div_ceil(2).max(RELEASED);
@@ -575,6 +611,43 @@ impl Hold {
 
 impl Governor for Hold {
     fn plan(&mut self, period: &Period<'_>) -> Plan {
+        if self.ran == 0 {
+            return self.decide(period);
+        }
+        self.gathered.add(period);
+        if !self.gathered.is_over(self.ran) {
+            let figures = [("width", self.planned as f64)];
+            self.say("too little was done so far, the window goes on", &figures);
+            return Plan {
+                width: self.planned,
+                order: match self.orders.by_number() {
+                    true => Order::ByNumber,
+                    false => Order::Kept,
+                },
+                next_call: self.window,
+            };
+        }
+        let gathered = std::mem::take(&mut self.gathered);
+        let whole = gathered.period(period.waiting);
+        self.gathers = match gathered.calls() {
+            1 => self.window,
+            _ => whole.time,
+        };
+        self.decide(&whole)
+    }
+
+    fn why(&self) -> Why {
+        self.why.clone()
+    }
+
+    fn reads_counters(&self) -> bool {
+        self.settings.counters
+    }
+}
+
+impl Hold {
+    /// Returns the plan behind a whole window, or behind a time that is not measured.
+    fn decide(&mut self, period: &Period<'_>) -> Plan {
         self.now = self.now.saturating_add(period.time);
         self.why = Why::default();
         let waiting = period.waiting;
@@ -590,7 +663,7 @@ impl Governor for Hold {
             }
             let used = self.widths().width();
             if self.probe.is_some_and(|probe| probe.used != used) {
-                self.base = Sum::default();
+                self.base = Base::default();
                 self.drop_probe("probe without result, the width in use has changed");
             }
         }
@@ -653,7 +726,7 @@ impl Governor for Hold {
             self.begin_turn();
             plan.order = Order::Fifo;
         } else if let Some((width, could)) = self.candidate() {
-            let before = self.base.rate();
+            let before = self.base.faded.rate();
             self.probe = Some(Probe {
                 width,
                 used,
@@ -681,14 +754,11 @@ impl Governor for Hold {
             true => 0,
             false => plan.width.min(waiting).max(1),
         };
+        self.planned = plan.width;
+        let pause = PAUSE.saturating_mul(self.gathers);
+        self.widths
+            .iter_mut()
+            .for_each(|widths| widths.pause(pause));
         plan
-    }
-
-    fn why(&self) -> Why {
-        self.why.clone()
-    }
-
-    fn reads_counters(&self) -> bool {
-        self.settings.counters
     }
 }

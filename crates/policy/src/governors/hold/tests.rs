@@ -44,6 +44,7 @@ impl Run {
     fn new(threads: usize, counters: bool) -> Run {
         let site = GovernorSite {
             threads,
+            at_once: threads,
             period: PERIOD,
         };
         let settings = Settings {
@@ -177,6 +178,58 @@ fn a_program_that_scales_is_left_alone() {
 }
 
 #[test]
+fn widths_above_half_are_not_probed_if_half_leaves_nothing_to_win() {
+    // One thread alone is much faster than each of several, so it bounds nothing.
+    let threads = |half| [1500.0, half, 2700.0, 3000.0];
+    for (half, probes) in [(1500.0, false), (2300.0, true)] {
+        let mut run = Run::new(4, true);
+        let rates = threads(half);
+        run.go(&Program::new(&rates), 100);
+        let figures = |width: usize| format!("probing: width {width},");
+        assert!(run.says(&figures(2)), "{half}");
+        assert_eq!(run.says(&figures(3)), probes, "{half}");
+    }
+}
+
+#[test]
+fn a_probe_waits_for_four_windows_while_few_threads_wait() {
+    let rates = [1200.0, 2000.0, 1000.0, 500.0];
+    for (waiting, first) in [(8, 2), (7, 5)] {
+        let mut run = Run::new(4, true);
+        let program = Program {
+            waiting,
+            ..Program::new(&rates)
+        };
+        run.go(&program, 4);
+        let probe = run.said.iter().position(|one| one.starts_with("probing"));
+        // The first call ends the first turn, which lasts a period.
+        assert_eq!(probe, Some(first - 1), "{waiting}: {:?}", &run.said[..8]);
+    }
+}
+
+#[test]
+fn more_threads_than_can_run_at_the_same_time_begin_only_if_they_are_better() {
+    let equal: &[f64] = &[
+        1000.0, 1900.0, 1900.0, 1900.0, 1900.0, 1900.0, 1900.0, 1900.0,
+    ];
+    let apart: &[f64] = &[1000.0, 650.0, 650.0, 650.0, 650.0, 650.0, 650.0, 650.0];
+    let blocking: &[f64] = &[
+        500.0, 1000.0, 1400.0, 1800.0, 1900.0, 1950.0, 2000.0, 2100.0,
+    ];
+    for (rates, best) in [(equal, 1900.0), (apart, 1000.0), (blocking, 2100.0)] {
+        let mut run = Run::new(8, false);
+        let site = GovernorSite {
+            at_once: 2,
+            ..run.governor.site
+        };
+        run.governor = Hold::new(&site, run.governor.settings);
+        run.go(&Program::new(rates), 20);
+        let reached = run.go(&Program::new(rates), 100);
+        assert!(reached > 0.95 * best, "{rates:?}: {reached}");
+    }
+}
+
+#[test]
 fn threads_that_slow_each_other_down_make_room() {
     let rates = [1000.0, 1900.0, 2700.0, 3300.0];
     for conflict in [0.5, 0.1] {
@@ -265,7 +318,11 @@ fn windows_in_which_threads_ran_out_belong_to_no_width() {
 #[test]
 fn a_single_thread_and_the_shortest_period_have_nothing_to_decide() {
     for threads in [1, 8] {
-        let site = GovernorSite { threads, period: 1 };
+        let site = GovernorSite {
+            threads,
+            at_once: threads,
+            period: 1,
+        };
         let mut governor = Hold::new(&site, Settings::default());
         let activity = vec![Activity::default(); threads];
         for waiting in [0, 1, 2, 9, 0] {

@@ -45,6 +45,8 @@ pub(super) enum Verdict {
 pub(super) struct Widths {
     width: usize,
     threads: usize,
+    /// How many threads can run at the same time.
+    at_once: usize,
     /// The shortest time from a lost probe to the next one of the same width.
     pause: u64,
     tried: Vec<Tried>,
@@ -69,10 +71,12 @@ fn is_step(width: usize) -> bool {
 const GAIN: f64 = 4.0;
 
 impl Widths {
-    pub(super) fn new(threads: usize, pause: u64) -> Widths {
+    pub(super) fn new(threads: usize, at_once: usize, pause: u64) -> Widths {
+        let at_once = at_once.clamp(1, threads);
         Widths {
-            width: threads,
+            width: at_once,
             threads,
+            at_once,
             pause,
             tried: vec![Tried::default(); threads + 1],
             ratio: 1.0,
@@ -81,6 +85,11 @@ impl Widths {
 
     pub(super) fn width(&self) -> usize {
         self.width
+    }
+
+    /// Sets the shortest time from a lost probe to the next one of the same width.
+    pub(super) fn pause(&mut self, pause: u64) {
+        self.pause = pause;
     }
 
     /// Returns the width in use.
@@ -121,10 +130,15 @@ impl Widths {
         all.into_iter().filter(may)
     }
 
+    /// Returns whether `width` is wider than `used`, and all of its threads can run at the same time.
+    fn adds_running(&self, width: usize, used: usize) -> bool {
+        width > used && width <= self.at_once
+    }
+
     /// Returns by which factor `width` has to be better than `used` to be chosen. A wider one needs less: all threads are what a program
     /// gets without a governor.
-    pub(super) fn needed(width: usize, used: usize, settings: &Settings) -> f64 {
-        match width > used {
+    pub(super) fn needed(&self, width: usize, used: usize, settings: &Settings) -> f64 {
+        match self.adds_running(width, used) {
             true => settings.margin_wider,
             false => settings.margin,
         }
@@ -139,7 +153,8 @@ impl Widths {
         now: u64,
         settings: &Settings,
     ) -> Verdict {
-        let needed = Widths::needed(width, used, settings);
+        let needed = self.needed(width, used, settings);
+        let adds = self.adds_running(width, used);
         let one = &mut self.tried[width];
         let difference = pair.probed - pair.used;
         one.probed = one.probed * FADING + pair.probed;
@@ -150,7 +165,7 @@ impl Widths {
         // A single probe is not large if only the width in use happened to be slow beside it.
         let large = pair.probed > (pair.used * settings.large).max(pair.usual * needed);
         // A wider one that has lost since it was chosen last has to be better by more than chance.
-        let quick = width > used && one.losses == 0;
+        let quick = adds && one.losses == 0;
         if large || better && (clear || quick) {
             let ratio = (one.probed / one.used).clamp(1.0, GAIN);
             self.choose(width, ratio, now);
@@ -170,7 +185,7 @@ impl Widths {
     /// Uses `width`, which was `ratio` times as good as the one before.
     fn choose(&mut self, width: usize, ratio: f64, now: u64) {
         let ratio = self.ratio * ratio;
-        self.ratio = if width >= self.threads { 1.0 } else { ratio };
+        self.ratio = if width >= self.at_once { 1.0 } else { ratio };
         for one in &mut self.tried {
             (one.probed, one.used, one.squares) = (0.0, 0.0, 0.0);
         }
@@ -183,7 +198,14 @@ impl Widths {
 
     /// A probe of `width` had no result.
     pub(super) fn put_off(&mut self, width: usize, now: u64) {
-        self.tried[width].until = now.saturating_add(self.pause);
+        let wide = width > self.at_once;
+        let one = &mut self.tried[width];
+        let losses = if wide { one.losses } else { 0 };
+        one.until = now.saturating_add(longer(self.pause, losses, true));
+        if wide {
+            // There may never be enough to do for it.
+            one.losses += 1;
+        }
     }
 
     /// Forgets the probes, and lets every width be probed at once: the program does something else now.
@@ -216,7 +238,7 @@ mod tests {
             cost: 0.0,
         };
         let new = || {
-            let mut widths = Widths::new(8, 10);
+            let mut widths = Widths::new(8, 8, 10);
             widths.choose(4, 2.0, 0);
             widths
         };
@@ -243,7 +265,7 @@ mod tests {
     fn a_lost_probe_is_repeated_when_its_cost_has_become_a_small_part_of_the_time() {
         let settings = Settings::default();
         let next = |cost: f64, times: u32| {
-            let mut widths = Widths::new(8, 10);
+            let mut widths = Widths::new(8, 8, 10);
             for _ in 0..times {
                 let pair = Pair {
                     probed: 90.0,
@@ -264,7 +286,7 @@ mod tests {
     #[test]
     fn each_width_has_its_neighbours_its_half_and_its_double() {
         let due = |used: usize, waiting: usize| {
-            let mut widths = Widths::new(8, 10);
+            let mut widths = Widths::new(8, 8, 10);
             widths.choose(used, 1.0, 0);
             widths.due(waiting, 1000).collect::<Vec<_>>()
         };
@@ -279,7 +301,7 @@ mod tests {
 
     #[test]
     fn what_was_chosen_can_be_used_again() {
-        let mut widths = Widths::new(8, 10);
+        let mut widths = Widths::new(8, 8, 10);
         widths.choose(4, 2.0, 0);
         let chosen = widths.chosen();
         widths.choose(8, 1.0, 0);

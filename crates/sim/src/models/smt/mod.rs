@@ -66,8 +66,10 @@ pub fn site(machine: &Machine) -> GovernorSite {
     let smt = machine.smt.as_ref();
     let per_core = smt.map_or(1, |smt| usize::from(smt.threads_per_core));
     let plain = crate::machine::smt::SmtTable::plain();
+    let threads = usize::from(machine.cores) * per_core;
     GovernorSite {
-        threads: usize::from(machine.cores) * per_core,
+        threads,
+        at_once: threads,
         period: smt.unwrap_or(&plain).period_cycles,
     }
 }
