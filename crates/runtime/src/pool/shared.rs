@@ -110,9 +110,7 @@ impl<D: Dispatcher> Gate for DispatcherGate<D> {
         if !D::INJECTS_AT_ONCE {
             for task in tasks.drain(..) {
                 // In a child process, forked in the policy, another thread may have held the policy's lock.
-                if pool.is_forked() {
-                    std::mem::forget(task);
-                } else {
+                if !pool.is_forked() {
                     self.inject(pool, task);
                 }
             }

@@ -63,7 +63,7 @@ struct Chunk(NonNull<Nodes>);
 #[repr(C, align(4096))]
 struct Nodes([Node; CHUNK]);
 
-const _: () = assert!(align_of::<Nodes>() == PAGE && size_of::<Nodes>() % PAGE == 0);
+const _: () = assert!(align_of::<Nodes>() == PAGE && size_of::<Nodes>().is_multiple_of(PAGE));
 
 // SAFETY: a chunk owns its nodes, which are `Send` and `Sync`.
 unsafe impl Send for Chunk {}
