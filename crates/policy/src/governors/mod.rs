@@ -5,6 +5,7 @@
 mod detector;
 mod fifo;
 mod hold;
+mod measure;
 pub mod regions;
 mod rs;
 mod throughput;

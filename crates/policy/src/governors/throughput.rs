@@ -2,9 +2,9 @@
 //!
 //! It reads no counters, so it works in virtual machines, too. Its rule:
 //!
-//! - *Windows.* Work and time are summed over calls until a window holds [`ENOUGH`] work for each thread of the width and as much again.
+//! - *Windows.* Work and time are summed over calls until a window holds [enough](is_enough) work for the threads of the width.
 //!   Left out are: all time from a change of the width until the threads beyond it do nothing; and calls in which the width's threads had
-//!   nothing to do for more than [`RAGGED`] of the time, as at the end of a task graph, unless that is so [`STARVED`] times in a row.
+//!   nothing to do [for too long](is_ragged), as at the end of a task graph, unless that is so [`STARVED`] times in a row.
 //! - *Trying a width.* At least two windows, and further ones while each is better by [`RISING`] than all before: caches are cold at first.
 //!   The best window counts, since what disturbs a window makes it worse.
 //! - *Exploring.* All threads, then half of them, and so on down to 1, but not below a width that has less than [`STEEP`] of the best.
@@ -16,14 +16,8 @@
 //!   [`CHANGED`], the program is in another phase and all is explored again; if that chooses the same width, twice as many are needed the
 //!   next time.
 
+use super::measure::{is_enough, is_ragged};
 use crate::{Governor, GovernorSite, Order, Period, Plan, Why};
-
-/// Work that a window holds at least: this for each thread of the width, and this once more. A task that began before the window and one
-/// that ends after it are counted wrongly by less than one for each thread.
-const ENOUGH: u64 = 8;
-
-/// The part of the time without work above which a call belongs to no width.
-const RAGGED: f64 = 0.1;
 
 /// After so many such calls in a row, being without work is how the program is.
 const STARVED: u32 = 4;
@@ -134,15 +128,12 @@ impl Throughput {
 
     /// Adds the period to the window. Returns the window's rate if it is complete.
     fn measure(&mut self, period: &Period<'_>) -> Option<f64> {
-        let (active, parked) = period
-            .threads
-            .split_at(self.width.min(period.threads.len()));
         if !self.settled {
-            self.settled = parked.iter().all(|thread| thread.work == 0);
+            let mut parked = period.threads.iter().skip(self.width);
+            self.settled = parked.all(|thread| thread.work == 0);
             return None;
         }
-        let idle: f64 = active.iter().map(|thread| thread.idle as f64).sum();
-        if idle > RAGGED * period.time as f64 * self.width as f64 {
+        if is_ragged(period, self.width) {
             self.ragged += 1;
             if self.ragged < STARVED {
                 return None;
@@ -152,7 +143,7 @@ impl Throughput {
         }
         self.work = self.work.saturating_add(period.work());
         self.time = self.time.saturating_add(period.time);
-        if self.work < ENOUGH * (self.width as u64 + 1) {
+        if !is_enough(self.work, self.width) {
             return None;
         }
         let rate = self.work as f64 / self.time.max(1) as f64;

@@ -60,6 +60,8 @@
 //!   count. No probe begins while the regret is above [`Settings::budget`] of the run, 3% of what won probes have brought, and 4
 //!   windows, together: up to 8 by the factor by which the probed width could be better. Without counters it is twice as many, since then
 //!   nothing but probes says where a narrower width may pay. A probe without result counts, too.
+//! - *Longer windows.* If windows take several calls, the time to the next probe and what probes may cost grow with them. A width of more
+//!   threads than can run at the same time that had too little to do in its probe has lost it: there may never be enough.
 
 mod disturbance;
 mod exchange;
@@ -70,13 +72,14 @@ mod turn;
 mod widths;
 mod window;
 
+use super::measure::is_ragged;
 use crate::{Governor, GovernorSite, Order, Period, Plan, Why};
 use disturbance::Disturbance;
 use exchange::Exchange;
 use orders::Orders;
 use turn::{Limits, Turn};
 use widths::{Pair, Verdict, Widths};
-use window::{Window, is_ragged};
+use window::Window;
 
 /// The numbers of the rules above.
 #[derive(Clone, Copy, Debug)]

@@ -2,14 +2,8 @@
 //!
 //! Natively work is a number of tasks. A window of a 64th of a period holds few of them, or parts of one.
 
+use super::super::measure::{is_enough, is_ragged};
 use crate::{Activity, Period};
-
-/// Work that a window holds at least: this for each thread that ran, and this once more. A task that began before the window and one that
-/// ends after it are counted wrongly by less than one for each thread.
-const ENOUGH: u64 = 8;
-
-/// The part of a window that hardware threads may idle before it belongs to no width.
-const RAGGED: f64 = 0.1;
 
 /// The calls since the last window.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +37,7 @@ impl Window {
     /// Returns whether it is to be looked at: it holds enough work, or never will, since the `ran` threads that may run had none.
     pub(super) fn is_over(&self, ran: usize) -> bool {
         let period = self.period(0);
-        period.work() >= ENOUGH * (ran as u64 + 1) || is_ragged(&period, ran)
+        is_enough(period.work(), ran) || is_ragged(&period, ran)
     }
 
     /// Returns the whole window; `waiting` threads wait at its end.
@@ -54,13 +48,6 @@ impl Window {
             waiting,
         }
     }
-}
-
-/// Returns whether the `ran` hardware threads that may run had nothing to run for so long that the window belongs to no width.
-pub(super) fn is_ragged(period: &Period<'_>, ran: usize) -> bool {
-    let active = &period.threads[..ran.min(period.threads.len())];
-    let idle: f64 = active.iter().map(|thread| thread.idle as f64).sum();
-    idle > RAGGED * period.time.max(1) as f64 * ran as f64
 }
 
 #[cfg(test)]
