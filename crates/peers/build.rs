@@ -101,6 +101,19 @@ const NATIVES: &[Native] = &[
         remedy: "Debian: apt install gcc libopenh264-dev",
     },
     Native {
+        key: "STARPU",
+        compiler: "gcc",
+        source: "starpu.c",
+        probe: "#include <starpu.h>\n",
+        flags: &[
+            "-std=gnu11",
+            "-I/usr/include/starpu/1.3",
+            "-I/usr/local/include/starpu/1.3",
+        ],
+        libraries: &["-lstarpu-1.3"],
+        remedy: "Debian: apt install gcc libstarpu-dev",
+    },
+    Native {
         key: "TASKFLOW",
         compiler: "g++",
         source: "taskflow.cpp",
@@ -113,6 +126,7 @@ const NATIVES: &[Native] = &[
 
 fn main() {
     println!("cargo::rerun-if-changed=native");
+    println!("cargo::rerun-if-changed=../openmp/programs/tiles.h");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=CPLUS_INCLUDE_PATH");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
@@ -125,6 +139,13 @@ fn main() {
         // The same rounding as in all other stencils.
         .flag_if_supported("-ffp-contract=off")
         .compile("peers_body");
+    // Without the flag that the stencil needs: a product and a sum are one instruction.
+    cc::Build::new()
+        .file("native/cholesky.c")
+        .std("gnu11")
+        .opt_level(3)
+        .flag_if_supported("-march=native")
+        .compile("peers_cholesky");
     // Shared objects of native peers call the bodies in this executable.
     println!("cargo::rustc-link-arg-bins=-rdynamic");
     for native in NATIVES {

@@ -1,7 +1,7 @@
 /* The Cholesky factorisation of a matrix of `--size` rows in tiles of `--tile` (a multiple of 8), by tasks with `depend`. Checks the
  * factor: times its transpose it is the matrix. */
 #include "check.h"
-#include <math.h>
+#include "tiles.h"
 #include <omp.h>
 
 static int n, t, tiles;
@@ -15,58 +15,6 @@ static double *tile_of(double *a, int i, int j)
 static double *at(double *a, int i, int j)
 {
     return tile_of(a, i / t, j / t) + (j % t) * t + i % t;
-}
-
-static void factor(double *a)
-{
-    for (int k = 0; k < t; k++) {
-        double root = sqrt(a[k * t + k]);
-        for (int i = 0; i < k; i++)
-            a[k * t + i] = 0;
-        a[k * t + k] = root;
-        for (int i = k + 1; i < t; i++)
-            a[k * t + i] /= root;
-        for (int j = k + 1; j < t; j++)
-            for (int i = j; i < t; i++)
-                a[j * t + i] -= a[k * t + i] * a[k * t + j];
-    }
-}
-
-/* Eight numbers of a column, which compilers keep in as few registers as the processor allows. */
-enum { LANES = 8 };
-typedef double lanes __attribute__((vector_size(LANES * sizeof(double)), aligned(sizeof(double))));
-
-/* b = b / transpose of the triangle l */
-static void divide(const double *restrict l, double *restrict b)
-{
-    for (int i = 0; i < t; i += LANES) {
-        for (int j = 0; j < t; j++) {
-            lanes sum = *(lanes *)&b[j * t + i];
-            for (int k = 0; k < j; k++)
-                sum -= *(lanes *)&b[k * t + i] * l[k * t + j];
-            *(lanes *)&b[j * t + i] = sum / l[j * t + j];
-        }
-    }
-}
-
-/* c -= a times the transpose of b */
-static void update(const double *restrict a, const double *restrict b, double *restrict c)
-{
-    for (int i = 0; i < t; i += LANES) {
-        for (int j = 0; j < t; j += 4) {
-            double *to = &c[j * t + i];
-            lanes c0 = *(lanes *)to, c1 = *(lanes *)(to + t), c2 = *(lanes *)(to + 2 * t), c3 = *(lanes *)(to + 3 * t);
-            for (int k = 0; k < t; k++) {
-                lanes column = *(const lanes *)&a[k * t + i];
-                const double *row = &b[k * t + j];
-                c0 -= column * row[0];
-                c1 -= column * row[1];
-                c2 -= column * row[2];
-                c3 -= column * row[3];
-            }
-            *(lanes *)to = c0, *(lanes *)(to + t) = c1, *(lanes *)(to + 2 * t) = c2, *(lanes *)(to + 3 * t) = c3;
-        }
-    }
 }
 
 static double entry(int i, int j)
@@ -92,17 +40,17 @@ int main(int argc, char **argv)
     for (int k = 0; k < tiles; k++) {
         double *kk = tile_of(a, k, k);
 #pragma omp task depend(inout : kk[0]) firstprivate(kk)
-        factor(kk);
+        factor(t, kk);
         for (int i = k + 1; i < tiles; i++) {
             double *ik = tile_of(a, i, k);
 #pragma omp task depend(in : kk[0]) depend(inout : ik[0]) firstprivate(kk, ik)
-            divide(kk, ik);
+            divide(t, kk, ik);
         }
         for (int i = k + 1; i < tiles; i++) {
             for (int j = k + 1; j <= i; j++) {
                 double *ik = tile_of(a, i, k), *jk = tile_of(a, j, k), *ij = tile_of(a, i, j);
 #pragma omp task depend(in : ik[0], jk[0]) depend(inout : ij[0]) firstprivate(ik, jk, ij)
-                update(ik, jk, ij);
+                update(t, ik, jk, ij);
             }
         }
     }

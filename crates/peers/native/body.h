@@ -30,6 +30,15 @@ static inline int peers_after_up_right(uint32_t at) {
  * point to either side of them is read, too. */
 void peers_stencil_row(float *to, const float *above, const float *here, const float *below, size_t columns);
 
+/* The matrix of the Cholesky factorisation: `peers_tiles` x `peers_tiles` tiles of `peers_tile_side` x `peers_tile_side` numbers, of which those with
+ * j <= i are kept. `peers_tile_at` is where tile (i, j) lies. */
+extern uint32_t peers_tiles, peers_tile_side;
+double *peers_tile_at(uint32_t i, uint32_t j);
+
+/* Step k of tile (i, j), k <= j <= i. It waits for step k - 1 of its tile and for the last steps of the tiles that it reads: (i, k) and
+ * (j, k) if k < j; (k, k) if k = j < i. */
+void peers_cholesky_step(uint32_t i, uint32_t j, uint32_t k);
+
 #ifdef __cplusplus
 }
 #endif

@@ -60,6 +60,35 @@ void peer_graph_run(uint32_t frames) {
     }
 }
 
+void peer_cholesky_build(void) {}
+
+static void cholesky(void) {
+    for (uint32_t k = 0; k < peers_tiles; k++) {
+        double *kk = peers_tile_at(k, k);
+#pragma omp task depend(inout : kk[0]) firstprivate(k)
+        peers_cholesky_step(k, k, k);
+        for (uint32_t i = k + 1; i < peers_tiles; i++) {
+            double *ik = peers_tile_at(i, k);
+#pragma omp task depend(in : kk[0]) depend(inout : ik[0]) firstprivate(i, k)
+            peers_cholesky_step(i, k, k);
+        }
+        for (uint32_t i = k + 1; i < peers_tiles; i++) {
+            double *ik = peers_tile_at(i, k);
+            for (uint32_t j = k + 1; j <= i; j++) {
+                double *jk = peers_tile_at(j, k), *ij = peers_tile_at(i, j);
+#pragma omp task depend(in : ik[0], jk[0]) depend(inout : ij[0]) firstprivate(i, j, k)
+                peers_cholesky_step(i, j, k);
+            }
+        }
+    }
+}
+
+void peer_cholesky_run(void) {
+#pragma omp parallel num_threads(workers_now)
+#pragma omp single
+    cholesky();
+}
+
 void peer_graph_drop(void) {
     free(cells);
     cells = NULL;

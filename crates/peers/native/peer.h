@@ -43,6 +43,11 @@ struct peers_tile {
 PEERS_API void peer_tiles_build(const struct peers_tile *tiles, size_t count, size_t strips, uint32_t sweeps);
 PEERS_API void peer_tiles_run(float *a, float *b, size_t stride);
 
+/* Runs all steps of the Cholesky factorisation of the matrix of body.h. What can be built before is built by `peer_cholesky_build`, if the
+ * peer has graphs that are built once; `peer_graph_drop` drops it. */
+PEERS_API void peer_cholesky_build(void);
+PEERS_API void peer_cholesky_run(void);
+
 /* Decodes an H.264 stream and gives each frame to `frame`, as planes and bytes a row of luma and chroma; how many there were. */
 typedef void (*peer_frame)(void *context, const uint8_t *const planes[3], const size_t strides[2], size_t width, size_t height);
 PEERS_API uint64_t peer_decode(const uint8_t *stream, size_t length, peer_frame frame, void *context);

@@ -6,6 +6,7 @@
 #include <taskflow/taskflow.hpp>
 #include <vector>
 
+#include "cholesky.h"
 #include "tiles.h"
 
 namespace {
@@ -89,3 +90,12 @@ void peer_tiles_run(float *a, float *b, size_t stride) {
     cut.field(a, b, stride);
     executor->run(*graph).wait();
 }
+
+void peer_cholesky_build(void) {
+    graph = std::make_unique<tf::Taskflow>();
+    cholesky_graph<tf::Task>(
+        [](uint32_t i, uint32_t j, uint32_t k) { return graph->emplace([=] { peers_cholesky_step(i, j, k); }); },
+        [](tf::Task before, tf::Task node) { before.precede(node); });
+}
+
+void peer_cholesky_run(void) { executor->run(*graph).wait(); }

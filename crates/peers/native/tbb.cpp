@@ -1,6 +1,7 @@
 // oneTBB: its flow graph, its parallel loops.
 #include "peer.h"
 
+#include "cholesky.h"
 #include "tiles.h"
 
 #include <deque>
@@ -166,6 +167,27 @@ void peer_tiles_run(float *a, float *b, size_t stride) {
     arena->execute([] {
         for (size_t at = 0; at < roots; at++)
             nodes[at].try_put(tbb::flow::continue_msg());
+        graph->wait_for_all();
+    });
+}
+
+void peer_cholesky_build(void) {
+    arena->execute([] {
+        graph = std::make_unique<tbb::flow::graph>();
+        cholesky_graph<node *>(
+            [](uint32_t i, uint32_t j, uint32_t k) {
+                return &nodes.emplace_back(*graph, [=](tbb::flow::continue_msg m) {
+                    peers_cholesky_step(i, j, k);
+                    return m;
+                });
+            },
+            [](node *before, node *self) { tbb::flow::make_edge(*before, *self); });
+    });
+}
+
+void peer_cholesky_run(void) {
+    arena->execute([] {
+        nodes[0].try_put(tbb::flow::continue_msg());
         graph->wait_for_all();
     });
 }

@@ -1,11 +1,12 @@
 //! The bodies that all peers share (`native/body.c`), and peers that are shared objects (`native/peer.h`).
 
 use crate::Fallible;
-use crate::programs::{Counted, Edges, Field, Flat, Growth, Program, Stream, Swept};
+use crate::programs::{Counted, Edges, Field, Flat, Growth, Program, Steps, Stream, Swept};
 use libloading::{Library, Symbol};
 use md5::{Digest as _, Md5};
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
+use std::time::Instant;
 
 mod c {
     // SAFETY: these are the signatures in `native/body.c`. Safe ones may be called from all threads at once. The others set, without
@@ -28,6 +29,12 @@ mod c {
             below: *const f32,
             columns: usize,
         );
+        pub(super) fn peers_cholesky_begin(tiles: u32, tile: u32) -> i32;
+        pub(super) safe fn peers_cholesky_step(i: u32, j: u32, k: u32);
+        pub(super) fn peers_cholesky_wrong() -> u32;
+        pub(super) fn peers_cholesky_checksum() -> u64;
+        #[cfg(test)]
+        pub(super) fn peers_cholesky_error() -> f64;
     }
 }
 
@@ -130,6 +137,49 @@ pub(crate) fn stencil_row(to: &mut [f32], above: &[f32], here: &[f32], below: &[
             columns,
         )
     };
+}
+
+/// Step `k` of tile (`i`, `j`) of the Cholesky factorisation, `k <= j <= i`. A step that comes before those that it waits for is not done,
+/// and [`factored`] reports it.
+#[inline]
+pub(crate) fn cholesky_step([i, j, k]: [u32; 3]) {
+    c::peers_cholesky_step(i, j, k);
+}
+
+/// Makes the matrix of `tiles` x `tiles` tiles of `tile` x `tile` numbers anew.
+///
+/// # Errors
+/// If there is not enough memory.
+pub(crate) fn matrix(tiles: u32, tile: u32) -> Fallible<()> {
+    assert!(tile % 8 == 0, "kernels compute eight numbers at once");
+    // SAFETY: no task runs (above).
+    let made = unsafe { c::peers_cholesky_begin(tiles, tile) };
+    (made != 0)
+        .then_some(())
+        .ok_or_else(|| "no memory for the matrix".into())
+}
+
+/// Calls `run`, which factors the matrix, and returns the seconds that it took and a checksum over the bits of the factor.
+///
+/// # Errors
+/// If a step was not done, or came too early.
+pub(crate) fn factored(run: impl FnOnce()) -> Fallible<(f64, u64)> {
+    let start = Instant::now();
+    run();
+    let seconds = start.elapsed().as_secs_f64();
+    // SAFETY: the tasks that `run` ran have ended.
+    let (wrong, checksum) = unsafe { (c::peers_cholesky_wrong(), c::peers_cholesky_checksum()) };
+    match wrong {
+        0 => Ok((seconds, checksum)),
+        _ => Err(format!("{wrong} steps came too early, twice or not at all").into()),
+    }
+}
+
+/// Returns the largest difference between the matrix and the factor times its transpose.
+#[cfg(test)]
+pub(crate) fn factor_error() -> f64 {
+    // SAFETY: no task runs (above).
+    unsafe { c::peers_cholesky_error() }
 }
 
 /// Planes and bytes a row of a decoded frame.
@@ -270,6 +320,14 @@ impl Program for Shared {
 
     fn grow(&mut self, shape: Growth, tasks: u32) {
         self.call_with("peer_grow", [shape as u32, tasks]);
+    }
+
+    fn prepare_cholesky(&mut self, _way: Flat, _steps: &Steps) {
+        self.call("peer_cholesky_build");
+    }
+
+    fn cholesky(&mut self, _way: Flat, _steps: &Steps) {
+        self.call("peer_cholesky_run");
     }
 
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {

@@ -5,8 +5,9 @@ use crate::cases::Case;
 use crate::native::Shared;
 use crate::programs::lines::{ICEORYX, Kind};
 use crate::programs::{
-    Chili, Dinero, FLATS, Ffmpeg, Flat, ForkUnion, GROWTHS, Growth, Program, Published, Rayon,
-    Sequential, Serial, Tanada, Threads, Tiles, Valgrind, ffmpeg, inline, spawned,
+    Chili, CholeskyCounters, Dinero, FLATS, Ffmpeg, Flat, ForkUnion, GROWTHS, Growth, Program,
+    Published, Rayon, Sequential, Serial, Tanada, Threads, Tiles, Valgrind, ffmpeg, inline,
+    spawned,
 };
 use std::path::PathBuf;
 use tanada_runtime::{deliveries, policies};
@@ -42,6 +43,7 @@ enum Start {
     Serial,
     Rayon,
     RayonCounters,
+    CholeskyCounters,
     Chili,
     ForkUnion,
     Ffmpeg,
@@ -90,6 +92,12 @@ const FFMPEG_SETTINGS: &[Setting] =
     ffmpeg_settings!("1" "2" "3" "4" "5" "6" "7" "8" "9" "10" "11" "12" "13" "14" "15" "16");
 
 const RUN_N: &[(&str, &str)] = &[("PEERS_RUN_N", "1")];
+
+const STARPU_SETTINGS: &[Setting] = &[
+    setting("lws", &[("STARPU_SCHED", "lws")]),
+    setting("eager", &[("STARPU_SCHED", "eager")]),
+    setting("prio", &[("STARPU_SCHED", "prio")]),
+];
 
 const TASKLOOP: &[(&str, &str)] = &[("PEERS_TASKLOOP", "1"), ("OMP_PROC_BIND", "true")];
 
@@ -142,29 +150,31 @@ fn others() -> Vec<Peer> {
     peers! {
         ONE "tanada/sequential" [h264] => Start::Sequential;
             "Tanada's decoder without tasks"
-        ONE "serial" [stencil] => Start::Serial;
+        ONE "serial" [stencil cholesky] => Start::Serial;
             "the plain loop"
-        ANY "rayon" [wavefront flat dynamic stencil idle regions] => Start::Rayon;
+        ANY "rayon" [wavefront flat dynamic cholesky stencil idle regions] => Start::Rayon;
             "rayon: joins, parallel loops, tasks spawned at a count of zero"
         ANY "floor/rayon-counters" [wavefront] => Start::RayonCounters;
             "by hand on rayon: the first released task runs at once"
+        ANY "rayon/counters" [cholesky] => Start::CholeskyCounters;
+            "rayon: tasks spawned at a count of zero"
         ANY "chili" [flat stencil idle regions] => Start::Chili;
             "chili: joins at a heartbeat"
         ANY "fork_union" [flat stencil idle regions] => Start::ForkUnion;
             "fork_union: parallel loops of spinning threads"
-        ANY "onetbb" [wavefront build flat dynamic stencil idle regions] => native!("TBB");
+        ANY "onetbb" [wavefront build flat dynamic cholesky stencil idle regions] => native!("TBB");
             "oneTBB: flow graph, parallel loops"
         ANY "onetbb/tiles" [stencil] => native!("TBB", Native::Tiles);
             "oneTBB: a flow graph of Tanada's tiles over time steps"
         ANY "floor/tbb-counters" [wavefront] => native!("TBB_COUNTERS");
             "by hand on oneTBB: the first released task runs at once"
-        ANY "taskflow" [wavefront build flat idle regions] => native!("TASKFLOW");
+        ANY "taskflow" [wavefront build flat cholesky idle regions] => native!("TASKFLOW");
             "Taskflow: its graph, each frame waited for"
         ANY "taskflow/run-n" [wavefront] in &[setting("", RUN_N)] => native!("TASKFLOW");
             "Taskflow: its graph, all frames at once by `run_n`"
         ANY "taskflow/tiles" [stencil] => native!("TASKFLOW", Native::Tiles);
             "Taskflow: a graph of Tanada's tiles over time steps"
-        ANY "gcc-openmp" [wavefront build flat dynamic stencil idle regions] in GCC_SETTINGS => native!("OPENMP_GCC");
+        ANY "gcc-openmp" [wavefront build flat dynamic cholesky stencil idle regions] in GCC_SETTINGS => native!("OPENMP_GCC");
             "OpenMP of gcc: tasks with `depend`, parallel loops"
         ANY "gcc-openmp/doacross" [wavefront] in GCC_SETTINGS => native!("DOACROSS_GCC");
             "OpenMP of gcc: `ordered(2)`, `depend(sink)`, `depend(source)`; with edges=2 the loop's order for left"
@@ -172,7 +182,7 @@ fn others() -> Vec<Peer> {
             "OpenMP of gcc: `taskloop`"
         ANY "gcc-openmp/passive" [idle regions] in &[setting("", PASSIVE)] => native!("OPENMP_GCC");
             "the same with OMP_WAIT_POLICY=passive"
-        ANY "llvm-openmp" [wavefront build flat dynamic stencil idle regions] in LLVM_SETTINGS => native!("OPENMP_LLVM");
+        ANY "llvm-openmp" [wavefront build flat dynamic cholesky stencil idle regions] in LLVM_SETTINGS => native!("OPENMP_LLVM");
             "OpenMP of LLVM: the same source"
         ANY "llvm-openmp/doacross" [wavefront] in LLVM_SETTINGS => native!("DOACROSS_LLVM");
             "OpenMP of LLVM: the same source"
@@ -180,6 +190,8 @@ fn others() -> Vec<Peer> {
             "OpenMP of LLVM: the same source"
         ANY "llvm-openmp/blocktime-0" [idle regions] in &[setting("", BLOCKTIME_0)] => native!("OPENMP_LLVM");
             "the same with KMP_BLOCKTIME=0"
+        ANY "starpu" [cholesky] in STARPU_SETTINGS => native!("STARPU");
+            "StarPU: tasks that name their data"
         ANY "floor/row-progress" [wavefront] => native!("ROW_PROGRESS");
             "by hand: a count of finished tasks for each row, a store a task, spinning; it has no edges, so both graphs are one"
         ANY "floor/skewed" [stencil] => native!("SKEWED");
@@ -232,6 +244,7 @@ const SIMULATED: &[&str] = &[
     "build",
     "flat",
     "dynamic",
+    "cholesky",
     "stencil",
     "h264",
     "idle",
@@ -343,6 +356,17 @@ impl Peer {
         }
     }
 
+    /// Returns the way in which the peer makes the tasks of the Cholesky factorisation, if it has only one.
+    pub(crate) fn cholesky_way(&self) -> Option<Flat> {
+        match self.start {
+            Start::Tanada(_) => None,
+            Start::Shared(..) if self.name.ends_with("openmp") || self.name == "starpu" => {
+                Some(Flat::Scope)
+            }
+            _ => Some(Flat::Template),
+        }
+    }
+
     /// Returns the shapes in which the peer's tasks are registered while others run: native peers begin in a region of their own. LLVM's
     /// runtime with one thread runs a task inside of its registration, so a chain would need a stack as long as it is.
     pub(crate) fn growths(&self) -> &'static [Growth] {
@@ -372,6 +396,7 @@ impl Peer {
             Start::Serial => Box::new(Serial),
             Start::Rayon => Box::new(Rayon::open(workers, spawned)?),
             Start::RayonCounters => Box::new(Rayon::open(workers, inline)?),
+            Start::CholeskyCounters => Box::new(CholeskyCounters::open(workers)?),
             Start::Chili => Box::new(Chili::open(workers)),
             Start::ForkUnion => Box::new(ForkUnion::open(workers)?),
             Start::Ffmpeg => Box::new(Ffmpeg::open(workers)?),

@@ -1,6 +1,7 @@
 //! The cases: what is measured. A new case is a file here and a line in [`all`].
 
 mod build;
+mod cholesky;
 mod dynamic;
 mod flat;
 mod h264;
@@ -142,6 +143,7 @@ pub(crate) fn all() -> &'static [Case] {
         wavefront::CASE,
         flat::CASE,
         dynamic::CASE,
+        cholesky::CASE,
         stencil::CASE,
         h264::CASE,
         idle::CASE,

@@ -1,6 +1,7 @@
 //! The programs of the peers: one small program a runtime, with the same bodies.
 
 mod chili;
+mod cholesky;
 pub(crate) mod ffmpeg;
 mod field;
 mod fork_union;
@@ -13,11 +14,12 @@ pub(crate) mod threads;
 mod tiles;
 
 pub(crate) use chili::Chili;
+pub(crate) use cholesky::Steps;
 pub(crate) use ffmpeg::Ffmpeg;
 pub(crate) use field::{Checksum, Field, Shape, sweep_rows};
 pub(crate) use fork_union::ForkUnion;
 pub(crate) use plain::{Sequential, Serial};
-pub(crate) use rayon::{Rayon, inline, spawned};
+pub(crate) use rayon::{CholeskyCounters, Rayon, inline, spawned};
 pub(crate) use simulated::{Dinero, Valgrind};
 pub(crate) use tanada::Tanada;
 pub(crate) use threads::{Published, Threads};
@@ -57,7 +59,7 @@ impl Edges {
 /// Both graphs.
 pub(crate) const EDGES: [Edges; 2] = [Edges::Two, Edges::Three];
 
-/// How independent tasks are made.
+/// How tasks are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flat {
     /// Their number is known before: a template, a parallel loop.
@@ -139,6 +141,12 @@ pub(crate) trait Program {
     }
     /// Runs `tasks` tasks that are registered while they run, in the shape `shape`. Waits for their end.
     fn grow(&mut self, shape: Growth, tasks: u32) {
+        no_part();
+    }
+    /// Prepares for [`Program::cholesky`]: untimed.
+    fn prepare_cholesky(&mut self, way: Flat, steps: &Steps) {}
+    /// Runs all `steps` of the Cholesky factorisation, [`crate::native::cholesky_step`], in the way `way`. Waits for their end.
+    fn cholesky(&mut self, way: Flat, steps: &Steps) {
         no_part();
     }
     /// Runs `sweeps` sweeps over a square of `size` points a side, and returns their time and result.

@@ -1,9 +1,9 @@
 //! Programs without tasks.
 
 use super::tanada::decode;
-use super::{Counted, Field, Program, Stream, Swept, sweep_rows};
-use crate::Fallible;
+use super::{Counted, Field, Flat, Program, Steps, Stream, Swept, sweep_rows};
 use crate::cases::Case;
+use crate::{Fallible, native};
 use md5::Md5;
 use tanada_workloads::Way;
 
@@ -20,6 +20,10 @@ impl Program for Sequential {
 pub(crate) struct Serial;
 
 impl Program for Serial {
+    fn cholesky(&mut self, _way: Flat, steps: &Steps) {
+        steps.all().for_each(native::cholesky_step);
+    }
+
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
         Ok(Field::new(size).swept(sweeps, |field, sweeps| {
             field.each_sweep(sweeps, |shape, from, to| sweep_rows(shape, from, 0, to));

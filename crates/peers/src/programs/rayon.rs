@@ -1,7 +1,7 @@
 //! rayon, with a dependency count a task.
 
 use super::{
-    Edges, Field, Flat, Growth, Program, Swept, TASKS, predecessors, successors, sweep_rows,
+    Edges, Field, Flat, Growth, Program, Steps, Swept, TASKS, predecessors, successors, sweep_rows,
 };
 use crate::{Fallible, native};
 use rayon::prelude::*;
@@ -132,6 +132,22 @@ impl Program for Rayon {
         }
     }
 
+    /// By loops: of each column first the diagonal, then the tiles below, then all products with these.
+    fn cholesky(&mut self, _way: Flat, steps: &Steps) {
+        self.pool.install(|| {
+            for k in 0..steps.tiles {
+                let column = Vec::from_iter(steps.last(k));
+                native::cholesky_step(column[0]);
+                column[1..]
+                    .par_iter()
+                    .copied()
+                    .for_each(native::cholesky_step);
+                let products = Vec::from_iter(steps.products(k));
+                products.par_iter().copied().for_each(native::cholesky_step);
+            }
+        });
+    }
+
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
         Ok(Field::new(size).swept(sweeps, |field, sweeps| {
             self.pool.install(|| {
@@ -141,6 +157,50 @@ impl Program for Rayon {
                 });
             });
         }))
+    }
+}
+
+/// Tasks of the Cholesky factorisation on rayon: the thread that brings a step's count to zero spawns it.
+pub(crate) struct CholeskyCounters {
+    pool: ThreadPool,
+    counts: Box<[AtomicU32]>,
+}
+
+impl CholeskyCounters {
+    pub(crate) fn open(workers: u16) -> Fallible<CholeskyCounters> {
+        let Rayon { pool, .. } = Rayon::open(workers, spawned)?;
+        let counts = Box::new([]);
+        Ok(CholeskyCounters { pool, counts })
+    }
+}
+
+fn counted_step<'scope>(
+    scope: &Scope<'scope>,
+    steps: Steps,
+    counts: &'scope [AtomicU32],
+    at: [u32; 3],
+) {
+    native::cholesky_step(at);
+    for next in steps.after(at) {
+        if release(&counts[steps.number(next)]) {
+            scope.spawn(move |scope| counted_step(scope, steps, counts, next));
+        }
+    }
+}
+
+impl Program for CholeskyCounters {
+    fn prepare_cholesky(&mut self, _way: Flat, &steps: &Steps) {
+        let mut counts = vec![0; steps.len()];
+        for at in steps.all() {
+            counts[steps.number(at)] = steps.before(at).count() as u32;
+        }
+        self.counts = counts.into_iter().map(AtomicU32::new).collect();
+    }
+
+    fn cholesky(&mut self, _way: Flat, &steps: &Steps) {
+        let counts = &*self.counts;
+        self.pool
+            .scope(|scope| counted_step(scope, steps, counts, [0, 0, 0]));
     }
 }
 

@@ -1,7 +1,9 @@
 //! Tanada, under any registered policy.
 
 use super::simulated::{record, simulate};
-use super::{Checksum, Counted, Edges, Flat, Growth, Program, Stream, Swept, TASKS, predecessors};
+use super::{
+    Checksum, Counted, Edges, Flat, Growth, Program, Steps, Stream, Swept, TASKS, predecessors,
+};
 use crate::cases::Case;
 use crate::{Fallible, native};
 use md5::{Digest as _, Md5};
@@ -207,6 +209,53 @@ impl Program for Tanada {
             Growth::Worker => {
                 s.task("all")
                     .register(move |s| (0..tasks).for_each(|at| leaf(s, at)));
+            }
+        });
+        run.expect("a graph that ends");
+    }
+
+    fn prepare_cholesky(&mut self, way: Flat, steps: &Steps) {
+        if way == Flat::Scope {
+            return;
+        }
+        let mut builder = TemplateBuilder::new();
+        let mut last = Vec::from_iter((0..steps.tiles).map(|i| vec![None; i as usize + 1]));
+        for step in steps.all() {
+            let [i, j, k] = step;
+            let id = builder.task("step", u64::from(k), move |(), _| {
+                native::cholesky_step(step)
+            });
+            builder.groups(id, TGroup(1 + k), SGroup(1 + i));
+            for [i, j, _] in steps.before(step) {
+                let before = last[i as usize][j as usize];
+                builder.edge(before.expect("it comes first"), id);
+            }
+            last[i as usize][j as usize] = Some(id);
+        }
+        let template = builder.build().expect("no cycle");
+        self.graph = Some(template.instance());
+    }
+
+    fn cholesky(&mut self, way: Flat, steps: &Steps) {
+        if way == Flat::Template {
+            return self.run(1);
+        }
+        let run = self.pool.scope(|s| {
+            let mut last = Vec::from_iter((0..steps.tiles).map(|i| vec![None; i as usize + 1]));
+            for step in steps.all() {
+                let [i, j, k] = step;
+                let before = |[i, j, _]: [u32; 3]| last[i as usize][j as usize];
+                let after = steps
+                    .before(step)
+                    .map(|step| before(step).expect("it comes first"));
+                let task = s
+                    .task("step")
+                    .index(u64::from(k))
+                    .groups(TGroup(1 + k), SGroup(1 + i));
+                let token = task
+                    .after(after)
+                    .register(move |_| native::cholesky_step(step));
+                last[i as usize][j as usize] = Some(token);
             }
         });
         run.expect("a graph that ends");
