@@ -121,10 +121,8 @@ pub(crate) trait Program {
     fn run(&mut self, frames: u32) {
         no_part();
     }
-    /// Drops what was built.
-    fn discard(&mut self) {
-        no_part();
-    }
+    /// Drops what was built, if anything is kept.
+    fn discard(&mut self) {}
     /// Prepares for [`Program::dynamic`]: untimed.
     fn prepare_dynamic(&mut self, edges: Edges) {}
     /// Registers the wavefront task by task while it runs, once.
