@@ -266,6 +266,45 @@ fn the_runtime_of_llvm_serves_a_program_of_gcc() {
 }
 
 #[test]
+fn a_team_that_is_larger_than_the_machine_gets_the_runtime_of_llvm() {
+    let folder = folder();
+    if !compile(folder.path(), "gcc", &[])
+        || tanada_testing::program(&["clang"], "clang", "LLVM's runtime").is_none()
+    {
+        return;
+    }
+    let served_by = |settings: &[(&str, &str)], words: &[&str]| {
+        let mut command = omp(folder.path(), &[&["--json", "r.json"], words].concat());
+        command
+            .args(["--", "./program"])
+            .envs(settings.iter().copied());
+        let said = run(command);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let json = fs::read_to_string(folder.path().join("r.json")).expect("it is there");
+        match json.contains("\"runtime\":\"libomp\"") {
+            true => "libomp",
+            false => "libgomp",
+        }
+    };
+    let explicit = run(omp(
+        folder.path(),
+        &["--runtime", "llvm", "--", "./program"],
+    ));
+    if explicit.err.contains("is not installed") {
+        return tanada_testing::skip("LLVM's OpenMP runtime is not installed");
+    }
+    let many = ("OMP_NUM_THREADS", "64");
+    assert_eq!(served_by(&[("OMP_NUM_THREADS", "64,2")], &[]), "libomp");
+    assert_eq!(served_by(&[("OMP_NUM_THREADS", "1")], &[]), "libgomp");
+    assert_eq!(
+        served_by(&[many, ("GOMP_SPINCOUNT", "100")], &[]),
+        "libgomp"
+    );
+    assert_eq!(served_by(&[many], &["--runtime", "own"]), "libgomp");
+    assert_eq!(served_by(&[many], &["--governor", "all"]), "libgomp");
+}
+
+#[test]
 fn programs_that_cannot_be_served_run_and_it_is_said() {
     let folder = folder();
     let none = run(omp(folder.path(), &["--", "sh", "-c", "echo text; exit 7"]));

@@ -50,7 +50,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 
-    /// The OpenMP runtime: own, the program's; llvm, LLVM's in the place of libgomp, if the program needs nothing that it lacks; auto, own
+    /// The OpenMP runtime: own, the program's; llvm, LLVM's in the place of libgomp, if the program needs nothing that it lacks; auto,
+    /// LLVM's if OMP_NUM_THREADS is more than there are hardware threads and nothing speaks against it, else own
     #[arg(long, value_name = "WHICH", default_value = "auto", value_parser = ["auto", "own", "llvm"])]
     runtime: String,
 

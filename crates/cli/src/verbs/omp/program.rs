@@ -122,9 +122,12 @@ impl Loaded {
         let board = File::from(memory("tanada-board")?);
         let visible = |fd: i32| format!("/proc/{}/fd/{fd}", std::process::id());
         let mut preload = vec![visible(library.as_raw_fd())];
-        if args.runtime == "llvm" {
-            preload.push(llvm(path)?.to_string_lossy().into_owned());
-        }
+        let runtime = match &*args.runtime {
+            "llvm" => Some(llvm(path)?),
+            "auto" => better(args, path),
+            _ => None,
+        };
+        preload.extend(runtime.map(|path| path.to_string_lossy().into_owned()));
         let mut settings = vec![
             format!("governor={}", args.governor),
             format!("board={}", visible(board.as_raw_fd())),
@@ -204,6 +207,68 @@ fn why_alone(path: &Path) -> Option<String> {
         "it runs as another user (set user), for whom the system loads no library of ours"
             .to_owned()
     })
+}
+
+/// Libraries that call no OpenMP runtime: a program that needs no other has one caller of libgomp, itself.
+const WITHOUT_OPENMP: [&str; 9] = [
+    "libgomp.so.1",
+    "libc.so.6",
+    "libm.so.6",
+    "libpthread.so.0",
+    "libdl.so.2",
+    "libgcc_s.so.1",
+    "libstdc++.so.6",
+    "libgfortran.so.5",
+    "libquadmath.so.0",
+];
+
+/// Returns the path of LLVM's runtime, if it is to serve a program of gcc although nobody asked for it: if the user's teams are larger than
+/// the machine, libgomp starts and ends threads whenever a team's size changes, and its members spin for others that have no
+/// processor. LLVM's does neither.
+fn better(args: &Args, path: &Path) -> Option<PathBuf> {
+    let asked = std::env::var("OMP_NUM_THREADS").ok()?;
+    let asked = asked.split(',').next()?.trim().parse::<usize>().ok()?;
+    if asked <= thread::available_parallelism().ok()?.get() {
+        return None;
+    }
+    if args.governor != "predict" || args.dry_run || args.tasks.is_some() {
+        return None;
+    }
+    // What the user says to libgomp alone, LLVM's runtime does not read; and it prints other things.
+    let theirs =
+        |name: &str| name.starts_with("GOMP_") || ["OMP_DISPLAY_ENV", "OMP_NESTED"].contains(&name);
+    if std::env::vars_os().any(|(name, _)| name.to_str().is_some_and(theirs)) {
+        return None;
+    }
+    let libraries = libraries(path)?;
+    let known = |name: &String| WITHOUT_OPENMP.contains(&&**name) || name.starts_with("ld-linux");
+    if !libraries.iter().all(known) || !libraries.iter().any(|name| name == WITHOUT_OPENMP[0]) {
+        return None;
+    }
+    // LLVM's runtime says on standard error that this function is out of date.
+    let warned = symbols(path, true).ok()?.contains("omp_set_nested");
+    if warned { None } else { llvm(path).ok() }
+}
+
+/// Returns the names of the libraries that the program at `path` is linked with.
+fn libraries(path: &Path) -> Option<Vec<String>> {
+    use object::read::elf::{Dyn as _, ProgramHeader as _};
+
+    let bytes = std::fs::read(path).ok()?;
+    let file = object::read::elf::ElfFile64::<object::Endianness>::parse(&*bytes).ok()?;
+    let strings = file.elf_dynamic_symbol_table().strings();
+    let (endian, headers) = (file.endian(), file.elf_program_headers());
+    let entries = headers
+        .iter()
+        .find_map(|header| header.dynamic(endian, &*bytes).ok()?)?;
+    let needed = entries
+        .iter()
+        .filter(|entry| entry.tag32(endian) == Some(object::elf::DT_NEEDED));
+    let name = |entry: &object::elf::Dyn64<object::Endianness>| {
+        let name = strings.get(entry.val32(endian)?).ok()?;
+        Some(String::from_utf8_lossy(name).into_owned())
+    };
+    needed.map(name).collect()
 }
 
 /// Returns the path of LLVM's runtime, if it has all that the program at `path` needs of libgomp.
