@@ -18,7 +18,8 @@
 //! race for the oldest task tries the same victim again.
 
 use crate::{
-    Access, Choice, Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, WorkerId,
+    Access, Choice, Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, Word,
+    WorkerId,
 };
 use tanada_queues::sync::spin_loop;
 use tanada_queues::{Injector, Mailbox, Owner, Steal, Stealer, deque};
@@ -77,6 +78,14 @@ impl Seats {
         !self.seats[victim.index()].deque.is_empty()
     }
 
+    /// As [`Seats::has_task`], for a thief.
+    #[inline]
+    fn look<E: Env>(&self, victim: WorkerId, env: &mut E) -> bool {
+        env.charge(Op::Read(Word::Top(victim)));
+        env.charge(Op::Read(Word::Bottom(victim)));
+        self.has_task(victim)
+    }
+
     /// Takes and returns the oldest task of `victim`'s deque.
     #[inline]
     pub fn steal<E: Env>(&self, victim: WorkerId, env: &mut E) -> Option<(Ready, Origin)> {
@@ -92,9 +101,14 @@ impl Seats {
         likes: impl Fn(u16) -> bool,
     ) -> Option<(Ready, Origin)> {
         env.charge(Op::Steal(victim));
+        env.charge(Op::Read(Word::Top(victim)));
+        env.charge(Op::Read(Word::Bottom(victim)));
         loop {
             match self.seats[victim.index()].deque.steal_if(&likes) {
-                Steal::Taken(task) => return Some((task, Origin::Stolen(victim))),
+                Steal::Taken(task) => {
+                    env.charge(Op::Write(Word::Top(victim)));
+                    return Some((task, Origin::Stolen(victim)));
+                }
                 Steal::Empty | Steal::Refused => return None,
                 Steal::Retry => spin_loop(), // another worker took one: this ends
             }
@@ -114,7 +128,7 @@ impl Seats {
         let me = env.me();
         let distance = |other: &WorkerId| self.placement.distance(me, *other);
         for ring in self.others(me).chunk_by(|a, b| distance(a) == distance(b)) {
-            if !ring.iter().any(|&victim| self.has_task(victim)) {
+            if !ring.iter().any(|&victim| self.look(victim, env)) {
                 continue;
             }
             let start = if ring.len() == 1 {
@@ -177,14 +191,18 @@ impl<F: Family> Stealing<F> {
     #[inline]
     fn push_own<E: Env>(deque: &mut Owner, env: &mut E, task: Ready) {
         env.charge(Op::OwnPush);
+        env.charge(Op::Write(Word::Bottom(env.me())));
         deque.push(task);
         env.wake(Wake::Anyone);
     }
 
     #[inline]
     fn pop_own<E: Env>(deque: &mut Owner, env: &mut E) -> Option<(Ready, Origin)> {
+        let me = env.me();
+        env.charge(Op::Read(Word::Top(me)));
         let task = deque.pop()?;
         env.charge(Op::OwnPop);
+        env.charge(Op::Write(Word::Bottom(me)));
         Some((task, Origin::Own))
     }
 
@@ -195,6 +213,7 @@ impl<F: Family> Stealing<F> {
             env.charge(Op::OwnPush);
             env.wake(Wake::Anyone);
         }
+        env.charge(Op::Write(Word::Bottom(env.me())));
         deque.push_all(tasks.drain(..));
     }
 
@@ -213,6 +232,7 @@ impl<F: Family> Stealing<F> {
     }
 
     fn pop_mail<E: Env>(&self, env: &mut E, of: WorkerId) -> Option<Ready> {
+        env.charge(Op::Read(Word::Load(of)));
         let task = self.seats.seats[of.index()].mailbox.pop()?;
         env.charge(Op::Seat(of, Access::Take));
         Some(task)
@@ -230,14 +250,17 @@ impl<F: Family> Stealing<F> {
     /// Returns a task that is not this worker's: steps 3 to 5.
     #[cold]
     fn next_elsewhere<E: Env>(&self, memory: &F::Memory, env: &mut E) -> Option<(Ready, Origin)> {
+        env.charge(Op::Read(Word::Taken));
+        env.charge(Op::Read(Word::Put));
         if let Some(task) = self.injected.pop() {
-            env.charge(Op::Pool);
+            env.charge(Op::Injected);
+            env.charge(Op::Write(Word::Taken));
             return Some((task, Origin::Pool));
         }
         let me = env.me();
         let others = self.seats.others(me);
         // Random numbers are drawn only while something is ready.
-        if others.iter().any(|&victim| self.seats.has_task(victim))
+        if others.iter().any(|&victim| self.seats.look(victim, env))
             && let Some(found) = self.member.steal(memory, &self.seats, env)
         {
             return Some(found);

@@ -46,7 +46,9 @@ use std::collections::binary_heap::PeekMut;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use crate::{Access, Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, WorkerId};
+use crate::{
+    Access, Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, Word, WorkerId,
+};
 use tanada_queues::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use tanada_queues::sync::{Mutex, MutexGuard, total_order};
 use tanada_queues::{Padded, Slot};
@@ -396,7 +398,28 @@ pub struct TsLocal {
 impl TsLocal {
     #[inline]
     fn owner_entry(&self, s: u32) -> &AtomicU16 {
-        &self.owners[owner_at((s - 1) as usize % OWNERS)]
+        &self.owners[Self::owner_place(s)]
+    }
+
+    /// Returns the index in `owners` of the worker of S group `s`.
+    #[inline]
+    fn owner_place(s: u32) -> usize {
+        owner_at((s - 1) as usize % OWNERS)
+    }
+
+    /// Reports that this worker reads which worker S group `s` belongs to.
+    #[inline]
+    fn reads_owner<E: Env>(s: u32, env: &mut E) {
+        if s != 0 {
+            env.charge(Op::Read(Word::Owner(Self::owner_place(s) as u16)));
+        }
+    }
+
+    /// Reports that this worker looks whether the seat of `whose` has a task.
+    #[inline]
+    fn looks<E: Env>(whose: WorkerId, env: &mut E) {
+        env.charge(Op::Read(Word::Inbox(whose)));
+        env.charge(Op::Read(Word::Load(whose)));
     }
 
     /// Returns the worker at whose seat tasks of S group `s` are put.
@@ -450,6 +473,7 @@ impl TsLocal {
         match self.seat(owner).inbox.put(task) {
             Ok(()) => {
                 env.charge(Op::Mail(owner));
+                env.charge(Op::Write(Word::Inbox(owner)));
                 env.wake(Wake::This(owner));
                 env.wake(Wake::Anyone);
             }
@@ -476,6 +500,7 @@ impl TsLocal {
     #[inline]
     fn take_own<E: Env>(&self, env: &mut E, t: u32) -> Option<(Ready, Origin)> {
         let seat = self.seat(env.me());
+        Self::looks(env.me(), env);
         if !seat.may_have(t) {
             return None;
         }
@@ -489,26 +514,30 @@ impl TsLocal {
         let others = self.placement.by_distance(env.me());
         others.iter().find_map(|&victim| {
             let seat = self.seat(victim);
+            Self::looks(victim, env);
             if !seat.may_have(t) {
                 return None;
             }
             env.charge(Op::Seat(victim, Access::Take));
             let taken = seat.take(env, t, false)?;
-            Some(self.associate(env.me(), victim, taken))
+            Some(self.associate(env, victim, taken))
         })
     }
 
     /// Returns the stolen task and its origin. Does Sown += S' if the task is of an S group.
-    fn associate(
+    fn associate<E: Env>(
         &self,
-        me: WorkerId,
+        env: &mut E,
         victim: WorkerId,
         (s, task): (u32, Ready),
     ) -> (Ready, Origin) {
         if s != 0 {
+            let me = env.me();
             let owner = self.owner_entry(s);
+            Self::reads_owner(s, env);
             if owner.load(Ordering::Relaxed) != me.0 {
                 owner.store(me.0, Ordering::Relaxed);
+                env.charge(Op::Write(Word::Owner(Self::owner_place(s) as u16)));
             }
         }
         (task, Origin::Stolen(victim))
@@ -523,6 +552,7 @@ impl TsLocal {
         {
             return found;
         }
+        env.charge(Op::Read(Word::Opened));
         t = self.opened.0.load(Ordering::Relaxed);
         if t == own.running {
             return None;
@@ -531,21 +561,24 @@ impl TsLocal {
         self.take_own(env, t).or_else(|| self.steal(env, t))
     }
 
-    fn begin(&self, own: &mut Own, t: u32) {
+    fn begin<E: Env>(&self, own: &mut Own, env: &mut E, t: u32) {
         own.running = t;
+        env.charge(Op::Read(Word::Opened));
         if self.opened.0.load(Ordering::Relaxed) != t {
             self.opened.0.store(t, Ordering::Relaxed);
+            env.charge(Op::Write(Word::Opened));
         }
     }
 
     /// Returns a task of the worker's own seat and makes its T group the running one (line 2).
     fn open_own<E: Env>(&self, own: &mut Own, env: &mut E) -> Option<(Ready, Origin)> {
         let seat = self.seat(env.me());
+        Self::looks(env.me(), env);
         if !seat.has_task() {
             return None;
         }
         let (t, (_, task)) = seat.select(env, true)?;
-        self.begin(own, t);
+        self.begin(own, env, t);
         env.charge(Op::Seat(env.me(), Access::Take));
         Some((task, Origin::Own))
     }
@@ -555,13 +588,14 @@ impl TsLocal {
         let others = self.placement.by_distance(env.me());
         others.iter().find_map(|&victim| {
             let seat = self.seat(victim);
+            Self::looks(victim, env);
             if !seat.has_task() {
                 return None;
             }
             env.charge(Op::Seat(victim, Access::Take));
             let (t, taken) = seat.select(env, false)?;
-            self.begin(own, t);
-            Some(self.associate(env.me(), victim, taken))
+            self.begin(own, env, t);
+            Some(self.associate(env, victim, taken))
         })
     }
 
@@ -571,10 +605,14 @@ impl TsLocal {
         let me = env.me();
         let seat = self.seat(me);
         let others = self.placement.by_distance(me);
-        let tempted = others.iter().any(|&other| self.seat(other).has_grouped());
+        let tempted = others.iter().any(|&other| {
+            Self::looks(other, env);
+            self.seat(other).has_grouped()
+        });
         tempted
             && (0..PATIENCE).any(|_| {
                 env.pause();
+                Self::looks(me, env);
                 seat.has_grouped()
             })
     }
@@ -653,6 +691,7 @@ impl TsLocal {
     ) -> Option<(Ready, Origin)> {
         own.released.extend(released.drain(..).map(|task| {
             let place = Place::of(env, &task);
+            Self::reads_owner(place.s, env);
             (task, place)
         }));
         let handed = self.handed(own, env);
@@ -681,7 +720,7 @@ impl TsLocal {
         {
             own.current = env.hints(&task).t;
             if own.current != 0 {
-                self.begin(own, own.current);
+                self.begin(own, env, own.current);
             }
             return Some((task, Origin::Handed));
         }
@@ -697,7 +736,7 @@ impl TsLocal {
             .flatten()
             .or_else(|| {
                 let t = cells.select()?;
-                self.begin(own, t);
+                self.begin(own, env, t);
                 cells.take(t, true)
             });
         own.current = if taken.is_some() { own.running } else { 0 };
@@ -757,6 +796,10 @@ impl Dispatcher for TsLocal {
     ) -> Option<(Ready, Origin)> {
         if let [task] = released.as_slice() {
             let place = Place::of(env, task);
+            Self::reads_owner(place.s, env);
+            if place.t == 0 {
+                Self::looks(env.me(), env);
+            }
             let same_groups = place.t == own.current && self.stays(place.s, env);
             let others_wait = || self.seat(env.me()).has_grouped_or_mail();
             if same_groups && !self.alone() && (place.t != 0 || !others_wait()) {
