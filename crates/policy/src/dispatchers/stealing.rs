@@ -6,8 +6,10 @@
 //! - A task that becomes ready and is mailed goes to the new end of that worker's mailbox. Any other goes to the new end of the deque of
 //!   the worker on which it became ready, or of the shared FIFO if that was outside any worker.
 //! - An idle worker takes 1. the newest task of its own deque; 2. the oldest of its mailbox (members that mail: the mailbox first);
-//!   3. the oldest of the shared FIFO; 4. the oldest task of a victim's deque, victims in the member's order; 5. (members that mail)
+//!   3. the oldest of the shared FIFO, see below; 4. the oldest task of a victim's deque, victims in the member's order; 5. (members that mail)
 //!   the oldest task in the mailbox of another worker, the nearest first, so that no worker idles while mail lies at a busy one.
+//! - With the oldest of the shared FIFO it takes the next ones, if many are there: of n tasks (n / (4 x active workers)), 63 at the most.
+//!   They go into its own deque, so that it takes them in their order. Otherwise all workers would meet at the FIFO for every task.
 //! - `turn` does what `ready` for each released task and then `next` would do; a task that would thereby go into this worker's deque or
 //!   mailbox and come out again at once is handed over without a queue ([`Origin::Handed`]).
 //!
@@ -167,7 +169,15 @@ pub struct Stealing<F> {
 pub struct Own<M> {
     deque: Owner,
     memory: M,
+    /// Room for tasks on their way from the shared FIFO.
+    taken: Vec<Ready>,
 }
+
+/// A worker takes several tasks from the shared FIFO if there are at least this many for each.
+const SHARES: usize = 4;
+
+/// The most tasks that it takes besides the oldest.
+const MOST_BESIDES: usize = 63;
 
 impl<F: Family> Stealing<F> {
     #[inline]
@@ -247,16 +257,34 @@ impl<F: Family> Stealing<F> {
             .map(|task| (task, Origin::Mailbox))
     }
 
-    /// Returns a task that is not this worker's: steps 3 to 5.
-    #[cold]
-    fn next_elsewhere<E: Env>(&self, memory: &F::Memory, env: &mut E) -> Option<(Ready, Origin)> {
+    /// Returns the oldest task of the shared FIFO, and puts those that come with it into the worker's deque, which is empty.
+    fn pop_injected<E: Env>(&self, own: &mut Own<F::Memory>, env: &mut E) -> Option<Ready> {
         env.charge(Op::Read(Word::Taken));
         env.charge(Op::Read(Word::Put));
-        if let Some(task) = self.injected.pop() {
-            env.charge(Op::Injected);
-            env.charge(Op::Write(Word::Taken));
+        let besides = self.injected.len() / (SHARES * usize::from(env.active()));
+        let most = 1 + besides.min(MOST_BESIDES);
+        let task = self.injected.pop_some(most, &mut own.taken)?;
+        env.charge(Op::Injected);
+        env.charge(Op::Write(Word::Taken));
+        if !own.taken.is_empty() {
+            // The newest task comes out of the deque first: the last that goes in is the oldest.
+            own.taken.reverse();
+            Self::push_all(&mut own.deque, env, &mut own.taken);
+        }
+        Some(task)
+    }
+
+    /// Returns a task that is not this worker's: steps 3 to 5.
+    #[cold]
+    fn next_elsewhere<E: Env>(
+        &self,
+        own: &mut Own<F::Memory>,
+        env: &mut E,
+    ) -> Option<(Ready, Origin)> {
+        if let Some(task) = self.pop_injected(own, env) {
             return Some((task, Origin::Pool));
         }
+        let memory = &own.memory;
         let me = env.me();
         let others = self.seats.others(me);
         // Random numbers are drawn only while something is ready.
@@ -328,6 +356,7 @@ impl<F: Family> Dispatcher for Stealing<F> {
                 let own = Own {
                     deque: owner,
                     memory: F::Memory::default(),
+                    taken: Vec::new(),
                 };
                 (
                     own,
@@ -387,7 +416,7 @@ impl<F: Family> Dispatcher for Stealing<F> {
         let found = self
             .pop_own_mail(env)
             .or_else(|| Self::pop_own(&mut own.deque, env))
-            .or_else(|| self.next_elsewhere(&own.memory, env));
+            .or_else(|| self.next_elsewhere(own, env));
         if let Some((task, _)) = &found {
             F::takes(&mut own.memory, task);
         }

@@ -49,7 +49,9 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use crate::{
     Access, Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, Word, WorkerId,
 };
-use tanada_queues::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use tanada_queues::sync::atomic::{
+    AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 use tanada_queues::sync::{Mutex, MutexGuard, total_order};
 use tanada_queues::{Padded, Slot};
 
@@ -391,6 +393,8 @@ pub struct TsLocal {
     opened: Padded<AtomicU32>,
     /// The worker of each S group s, at [`owner_at`] (s - 1). Read often, written when a group moves.
     owners: Box<[AtomicU16]>,
+    /// Whether a task of a T group other than T0 has ever become ready. Read often, written once.
+    groups: Padded<AtomicBool>,
     /// How many tasks of S0 became ready outside any worker.
     injected: Padded<AtomicUsize>,
 }
@@ -454,9 +458,20 @@ impl TsLocal {
         &self.seats[worker.index()]
     }
 
+    /// Notes that there are T groups, before the first task of one is queued.
+    #[inline]
+    fn note_groups(&self) {
+        if !self.groups.0.load(Ordering::Relaxed) {
+            self.groups.0.store(true, Ordering::SeqCst);
+        }
+    }
+
     /// Puts a task into its seat.
     fn put<E: Env>(&self, env: &mut E, task: Ready, place: Place) {
         let me = env.me();
+        if place.t != 0 {
+            self.note_groups();
+        }
         if place.s == 0 {
             let seat = if me.is_worker() {
                 me
@@ -574,7 +589,7 @@ impl TsLocal {
     fn open_own<E: Env>(&self, own: &mut Own, env: &mut E) -> Option<(Ready, Origin)> {
         let seat = self.seat(env.me());
         Self::looks(env.me(), env);
-        if !seat.has_task() {
+        if !seat.has_grouped_or_mail() {
             return None;
         }
         let (t, (_, task)) = seat.select(env, true)?;
@@ -589,7 +604,7 @@ impl TsLocal {
         others.iter().find_map(|&victim| {
             let seat = self.seat(victim);
             Self::looks(victim, env);
-            if !seat.has_task() {
+            if !seat.has_grouped_or_mail() {
                 return None;
             }
             env.charge(Op::Seat(victim, Access::Take));
@@ -618,6 +633,11 @@ impl TsLocal {
     }
 
     fn find<E: Env>(&self, own: &mut Own, env: &mut E) -> Option<(u32, (Ready, Origin))> {
+        if !self.groups.0.load(Ordering::SeqCst) {
+            // Lines 1 to 3 would look into every seat, whose words their workers write at each task, and find nothing.
+            let exception = self.take_own(env, 0).or_else(|| self.steal(env, 0));
+            return exception.map(|found| (0, found));
+        }
         let found = self
             .next_running(own, env)
             .or_else(|| self.open_own(own, env));
@@ -727,6 +747,9 @@ impl TsLocal {
         let mut cells = seat.open(env);
         for task in released.drain(..) {
             let place = Place::of(env, &task);
+            if place.t != 0 {
+                self.note_groups();
+            }
             cells.push(task, place);
             env.charge(Op::Seat(env.me(), Access::Put));
         }
@@ -758,6 +781,7 @@ impl Dispatcher for TsLocal {
             seats: site.placement.ids().map(|_| Seat::new()).collect(),
             placement: site.placement.clone(),
             opened: Padded(AtomicU32::new(0)),
+            groups: Padded(AtomicBool::new(false)),
             // `owner_at` transposes a table of 32 by 32 places, so it is its own inverse.
             owners: (0..OWNERS)
                 .map(|at| AtomicU16::new((owner_at(at) % usize::from(workers)) as u16))

@@ -326,7 +326,11 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                     if rest.left == 1 && simple {
                         hits = cache.use_one(rest.line, write);
                         rest.misses = !hits;
-                    } else if rest.left == 1 && !write && front.private && ahead.len() < MOST_AHEAD
+                    } else if rest.left == 1
+                        && !write
+                        && front.private
+                        && ahead.len() < MOST_AHEAD
+                        && time < LAST_AHEAD
                     {
                         // Not due yet, and another core may remove the line before it is.
                         let way = cache.use_undoably(rest.line);
