@@ -454,6 +454,16 @@ impl Cache {
         }
     }
 
+    /// Returns whether the removal of one of two lines and a hit of the other one do not commute.
+    #[inline]
+    pub(crate) fn meet(&self, one: u64, other: u64) -> bool {
+        match self.replacement {
+            Replacement::Lru => self.index.set(one) == self.index.set(other),
+            // A hit changes nothing.
+            Replacement::Fifo | Replacement::Random => one == other,
+        }
+    }
+
     /// Calls `each` with every line that it holds.
     pub(crate) fn for_each_line(&self, mut each: impl FnMut(u64)) {
         each!(&self.store, sets => {

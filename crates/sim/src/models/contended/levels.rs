@@ -510,7 +510,7 @@ impl Levels {
             && !self.ahead[usize::from(owner)].uses.is_empty()
             && self.caches[at].holds(line)
         {
-            self.undo(usize::from(owner), at, core);
+            self.undo(usize::from(owner), at, line, core);
         }
         if !self.caches[at].remove(line) {
             return Removed::Nothing;
@@ -522,13 +522,19 @@ impl Levels {
         }
     }
 
-    /// Undoes what core `owner` did in `cache`, its first one, after the event of `core` that is being executed.
+    /// Undoes what core `owner` did in `cache`, its first one, after the event of `core` that is being executed, if the removal of `line` in
+    /// this event would have changed any of that.
     #[cold]
-    fn undo(&mut self, owner: usize, cache: usize, core: usize) {
+    fn undo(&mut self, owner: usize, cache: usize, line: u64, core: usize) {
         let now = (self.now, self.kind, core);
         let mut first = None;
         let uses = &mut self.ahead[owner].uses;
-        while let Some(last) = uses.pop_if(|last| (last.time, Event::Act, owner) > now) {
+        let is_later = |one: &Use| (one.time, Event::Act, owner) > now;
+        let mut later = uses.iter().rev().take_while(|one| is_later(one));
+        if !later.any(|one| self.caches[cache].meet(one.line, line)) {
+            return;
+        }
+        while let Some(last) = uses.pop_if(|last| is_later(last)) {
             self.caches[cache].undo(last.line, last.way as usize);
             first = Some(last);
         }
