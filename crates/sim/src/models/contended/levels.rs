@@ -85,10 +85,10 @@ const MOST_LINES: usize = 1 << 16;
 impl Holders {
     /// Returns who holds lines of empty caches; `None` if the machine is too small for that to save anything, or has more cores than a word
     /// has bits, or writes remove lines of different lengths.
-    fn new(hierarchy: &Hierarchy) -> Option<Holders> {
-        let shift = hierarchy.invalidated.first()?.shift;
-        let alike = hierarchy.invalidated.iter().all(|one| one.shift == shift);
-        let cores = hierarchy.paths.len();
+    fn new(others: &[Vec<Invalidated>]) -> Option<Holders> {
+        let shift = others.iter().flatten().next()?.shift;
+        let alike = others.iter().flatten().all(|one| one.shift == shift);
+        let cores = others.len();
         (alike && (5..=64).contains(&cores)).then(|| Holders {
             lines: HashMap::new(),
             shift,
@@ -109,19 +109,27 @@ impl Holders {
 
     /// Adds `core`, in whose caches the line of `address` lies now.
     #[inline]
-    fn add(&mut self, address: u64, core: usize, paths: &[Paths], caches: &[Cache]) {
+    fn add(
+        &mut self,
+        address: u64,
+        core: usize,
+        paths: &[Paths],
+        caches: &[Cache],
+        removed: &[bool],
+    ) {
         *self.lines.entry(address >> self.shift).or_insert(0) |= 1 << core;
         if self.lines.len() >= self.most {
-            self.collect(paths, caches);
+            self.collect(paths, caches, removed);
         }
     }
 
     /// Forgets lines that are in no cache.
     #[cold]
-    fn collect(&mut self, paths: &[Paths], caches: &[Cache]) {
+    fn collect(&mut self, paths: &[Paths], caches: &[Cache], removed: &[bool]) {
         self.lines.clear();
         for (core, paths) in paths.iter().enumerate() {
-            for stop in &paths[DATA] {
+            let stops = paths[DATA].iter();
+            for stop in stops.filter(|stop| removed[stop.cache as usize]) {
                 let own = 1 << core;
                 caches[stop.cache as usize].for_each_line(|line| {
                     *self.lines.entry(line).or_insert(0) |= own;
@@ -236,7 +244,7 @@ impl Levels {
         }
         let caches = machine.caches.iter();
         Levels {
-            holders: Holders::new(&hierarchy),
+            holders: Holders::new(&others),
             ahead: vec![Ahead::default(); hierarchy.paths.len()],
             owners,
             undone: Vec::new(),
@@ -435,7 +443,7 @@ impl Levels {
         if missed > 0
             && let Some(holders) = &mut self.holders
         {
-            holders.add(address, core, &self.paths, &self.caches);
+            holders.add(address, core, &self.paths, &self.caches, &self.removed);
         }
         if missed > 0 && missed == path.len() {
             let grant = self.memory.access(at, address, false);
