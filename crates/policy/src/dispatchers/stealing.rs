@@ -23,8 +23,9 @@ use crate::{
     Access, Choice, Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, Word,
     WorkerId,
 };
-use tanada_queues::sync::spin_loop;
-use tanada_queues::{Injector, Mailbox, Owner, Steal, Stealer, deque};
+use tanada_queues::sync::atomic::{AtomicUsize, Ordering};
+use tanada_queues::sync::{spin_loop, total_order};
+use tanada_queues::{Injector, Mailbox, Owner, Padded, Steal, Stealer, deque};
 
 /// A member of the family of work-stealing policies.
 pub trait Family: Send + Sync + Sized + 'static {
@@ -161,6 +162,9 @@ impl Seats {
 pub struct Stealing<F> {
     seats: Seats,
     injected: Injector,
+    /// How many workers have tasks in their hands that they move from `injected` to their deques: a worker that is about to sleep must not
+    /// overlook these.
+    moving: Padded<AtomicUsize>,
     member: F,
 }
 
@@ -263,15 +267,29 @@ impl<F: Family> Stealing<F> {
         env.charge(Op::Read(Word::Put));
         let besides = self.injected.len() / (SHARES * usize::from(env.active()));
         let most = 1 + besides.min(MOST_BESIDES);
-        let task = self.injected.pop_some(most, &mut own.taken)?;
-        env.charge(Op::Injected);
-        env.charge(Op::Write(Word::Taken));
-        if !own.taken.is_empty() {
-            // The newest task comes out of the deque first: the last that goes in is the oldest.
-            own.taken.reverse();
-            Self::push_all(&mut own.deque, env, &mut own.taken);
+        if most > 1 {
+            env.charge(Op::Write(Word::Moving));
+            self.moving.0.fetch_add(1, Ordering::SeqCst);
         }
-        Some(task)
+        let task = self.injected.pop_some(most, &mut own.taken);
+        if task.is_some() {
+            env.charge(Op::Injected);
+            env.charge(Op::Write(Word::Taken));
+        }
+        if !own.taken.is_empty() {
+            // The newest task comes out of the deque first: the last that goes in is the oldest. Nobody is woken: wake-ups were requested
+            // when the tasks became ready.
+            own.taken.reverse();
+            own.taken.iter().for_each(|_| env.charge(Op::OwnPush));
+            env.charge(Op::Write(Word::Bottom(env.me())));
+            own.deque.push_all(own.taken.drain(..));
+        }
+        if most > 1 {
+            env.charge(Op::Write(Word::Moving));
+            self.moving.0.fetch_sub(1, Ordering::SeqCst);
+            total_order();
+        }
+        task
     }
 
     /// Returns a task that is not this worker's: steps 3 to 5.
@@ -375,6 +393,7 @@ impl<F: Family> Dispatcher for Stealing<F> {
             Stealing {
                 seats,
                 injected: Injector::new(),
+                moving: Padded(AtomicUsize::new(0)),
                 member: F::build(site),
             },
             locals,
@@ -501,6 +520,11 @@ impl<F: Family> Dispatcher for Stealing<F> {
     }
 
     fn may_have(&self, _worker: WorkerId) -> bool {
-        !self.injected.is_empty() || self.seats.any_task::<F>()
+        // In the order in which tasks move.
+        let moves = || {
+            total_order();
+            self.moving.0.load(Ordering::SeqCst) > 0
+        };
+        !self.injected.is_empty() || moves() || self.seats.any_task::<F>()
     }
 }

@@ -91,6 +91,8 @@ pub enum Word {
     Put,
     /// How many of those have been taken.
     Taken,
+    /// How many workers move several of those into queues of their own.
+    Moving,
     /// The T group that was opened last.
     Opened,
     /// The worker that an S group belongs to, by its place in a table of 16-bit numbers.

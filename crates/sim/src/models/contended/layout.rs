@@ -31,6 +31,7 @@ enum Shared {
     Opened = 4,
     Searching = 5,
     Asleep = 6,
+    Moving = 7,
     Slots = 8,
     Owners = 32,
 }
@@ -235,6 +236,7 @@ fn address(at: Addresses, word: Word) -> u64 {
         Word::Available => shared(at, Shared::Available),
         Word::Put => shared(at, Shared::Put),
         Word::Taken => shared(at, Shared::Taken),
+        Word::Moving => shared(at, Shared::Moving),
         Word::Opened => shared(at, Shared::Opened),
         Word::Owner(place) => shared(at, Shared::Owners) + 2 * u64::from(place),
     }
