@@ -442,6 +442,16 @@ impl Cache {
     /// As [`Cache::use_one`] of a read. Returns what [`Cache::undo`] needs; `None`: it misses, and nothing has changed.
     #[inline]
     pub(crate) fn use_undoably(&mut self, line: u64) -> Option<usize> {
+        if let (Shape::TwoFifo, Store::Packed(sets), Index::Mask(mask)) =
+            (self.shape, &self.store, self.index)
+        {
+            // Both ways are compared: a branch on the way would be mispredicted.
+            let set = 2 * (line & mask) as usize;
+            let wanted = <u64 as Entry>::new(line).dirtied();
+            let ways = &sets.entries[set..set + 2];
+            let (one, other) = (ways[0].dirtied() == wanted, ways[1].dirtied() == wanted);
+            return (one | other).then_some(usize::from(other));
+        }
         let (set, replacement) = (self.index.set(line), self.replacement);
         each!(&mut self.store, sets => sets.find_and_use(set, line, false, replacement))
     }
