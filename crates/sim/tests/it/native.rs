@@ -17,7 +17,13 @@ fn machine(cores: u16, cluster: u16, top: &str, scheduler: &str) -> Machine {
 }
 
 fn outcome(machine: &Machine, text: &str) -> Outcome {
-    run(machine, "fcfs", 0, &trace(&format!("tanada-trace 1\n{text}"))).0
+    run(
+        machine,
+        "fcfs",
+        0,
+        &trace(&format!("tanada-trace 1\n{text}")),
+    )
+    .0
 }
 
 const TWO_WRITERS: &str = "task 1\nw 0 8\ntask 2\nw 0 8\n";
