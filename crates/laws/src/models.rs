@@ -465,6 +465,25 @@ impl StealingModel {
         victims.find_map(|&victim| self.oldest(Place::Own(victim)))
     }
 
+    /// Returns the oldest task of the shared FIFO; those that come with it go to the new end of `me`'s deque, the newest first.
+    fn take_shared(&mut self, me: WorkerId) -> Option<usize> {
+        let shared = self.queued.iter().filter(|(at, ..)| *at == Place::Shared);
+        let besides = shared.count() / (4 * usize::from(self.placement.workers()));
+        let first = self.oldest(Place::Shared)?;
+        let mut moved = Vec::new();
+        for _ in 0..besides.min(63) {
+            let next = self.queued.iter().enumerate().skip(first + 1);
+            let Some((next, _)) = next.into_iter().find(|(_, (at, ..))| *at == Place::Shared)
+            else {
+                break;
+            };
+            let (_, task, digest) = self.queued.remove(next);
+            moved.push((Place::Own(me), task, digest));
+        }
+        self.queued.extend(moved.into_iter().rev());
+        Some(first)
+    }
+
     fn steal_randomly(&mut self, me: WorkerId) -> Option<usize> {
         let workers = self.placement.workers();
         let others: Vec<WorkerId> = (0..workers).map(WorkerId).filter(|&w| w != me).collect();
@@ -525,7 +544,7 @@ impl Model for StealingModel {
         let found = self
             .oldest(Place::Mail(me))
             .or_else(|| self.newest(Place::Own(me)))
-            .or_else(|| self.oldest(Place::Shared))
+            .or_else(|| self.take_shared(me))
             .or_else(|| self.steal(me))
             .or_else(|| {
                 let mut others = others(&self.placement, me).into_iter();

@@ -26,7 +26,7 @@ pub use seam::{
     Access, Activity, CacheUse, ChannelState, Choice, Clock, Decision, Delivery, DeliverySite,
     Dispatcher, Entry, Env, Governor, GovernorSite, Hints, Op, Order, Origin, Outcome, Period,
     Plan, Prepared, RegionGovernor, RegionId, RegionSite, Shape, Site, Tell, Time, Waiting, Wake,
-    Why, draw,
+    Why, Word, draw,
 };
 pub use tanada_queues::Ready;
 pub use tanada_topology::{Placement, WorkerId};

@@ -32,6 +32,9 @@ use crate::{Padded, Ready};
 /// Slots of the first buffer; every next one has twice as many. loom explores growth with few operations.
 const FIRST_CAPACITY: usize = if cfg!(loom) { 2 } else { 32 };
 
+/// The most tasks that one exchange takes.
+pub(crate) const MANY: usize = if cfg!(loom) { 2 } else { 64 };
+
 /// The most buffers of one deque: the last one would have 2^30 slots.
 const BUFFERS: usize = 26;
 
@@ -288,6 +291,45 @@ impl Stealer {
             Ok(_) => Steal::Taken(unsafe { Ready::from_word(word) }),
             Err(_) => Steal::Retry,
         }
+    }
+
+    /// Tries once to take the oldest tasks, `most` at the most, and appends them to `into`, the oldest first. Returns false if another thread
+    /// took one meanwhile. Only for a deque whose owner never pops: then, if the exchange from `top` succeeds, nobody else has any of the
+    /// tasks behind it.
+    pub(crate) fn steal_many(&self, most: usize, into: &mut Vec<Ready>) -> bool {
+        let top = self.shared.top.0.load(Ordering::SeqCst);
+        total_order();
+        let bottom = self.shared.bottom.0.load(Ordering::SeqCst);
+        let number = bottom.saturating_sub(top).min(most as u64).min(MANY as u64);
+        if number == 0 {
+            return true;
+        }
+        // After `bottom`, as in `word_at`.
+        let slots = self
+            .shared
+            .slots(self.shared.current.load(Ordering::Acquire));
+        let mut words = [0; MANY];
+        let words = &mut words[..number as usize];
+        for (word, index) in words.iter_mut().zip(top..) {
+            *word = slot(slots, index).load(Ordering::Relaxed);
+        }
+        let (success, failure) = (Ordering::SeqCst, Ordering::Relaxed);
+        let took = self
+            .shared
+            .top
+            .0
+            .compare_exchange(top, top + number, success, failure);
+        if took.is_err() {
+            return false;
+        }
+        // SAFETY: as in `steal_if`, of each index: `top` did not move since before the words were read, so the owner has overwritten none of
+        // them and they are the words at these indices, which `push` stored from `into_word`. They are turned back once: only one exchange
+        // from `top` succeeds, and the owner, which does not pop, takes none.
+        let tasks = words.iter().map(|&word| unsafe {
+            Ready::from_word(NonZeroU64::new(word).expect("a task is no zero"))
+        });
+        into.extend(tasks);
+        true
     }
 
     /// Returns the word in the slot of index `top`, which was just read, if there is a task at that index. It is that task's word unless

@@ -7,7 +7,7 @@ use crate::{Owner, Padded, Ready, Steal, Stealer, deque};
 /// A shared FIFO of two parts.
 ///
 /// Tasks are put into the *input*, a list behind a lock. They are taken out of the *output*, a [deque](deque()) of which all threads are
-/// thieves, by one exchange each. A thread that finds the output empty moves the whole input there. So a thread that puts in task after
+/// thieves, by one exchange each or for several. A thread that finds the output empty moves the whole input there. So a thread that puts in task after
 /// task and the workers that take them meet once in many tasks: neither waits for the other's lock, nor for the line of what
 /// the other writes.
 #[derive(Debug)]
@@ -89,6 +89,25 @@ impl Injector {
                 Steal::Empty => self.fill(),
                 // Another thread took one: this ends.
                 Steal::Retry | Steal::Refused => crate::sync::spin_loop(),
+            }
+        }
+        None
+    }
+
+    /// As [`Injector::pop`], but takes up to `most` tasks (at least one, 64 at the most) by one exchange. Appends those behind the oldest to
+    /// `others`, in their order.
+    pub fn pop_some(&self, most: usize, others: &mut Vec<Ready>) -> Option<Ready> {
+        if most <= 1 {
+            return self.pop();
+        }
+        let before = others.len();
+        while !self.is_empty() {
+            if !self.output.steal_many(most, others) {
+                crate::sync::spin_loop(); // another thread took one: this ends
+            } else if others.len() > before {
+                return Some(others.remove(before));
+            } else {
+                self.fill();
             }
         }
         None

@@ -7,7 +7,7 @@
 //! Wakes: an event after which `k` more tasks than before are available requests `k` wake-ups, but no more than there are other active
 //! workers.
 
-use crate::{Dispatcher, Env, Hints, Op, Origin, Ready, Site, Wake, WorkerId};
+use crate::{Dispatcher, Env, Hints, Op, Origin, Ready, Site, Wake, Word, WorkerId};
 use tanada_queues::Padded;
 use tanada_queues::sync::atomic::{AtomicUsize, Ordering};
 use tanada_queues::sync::{Mutex, total_order};
@@ -189,6 +189,7 @@ impl<R: Rule, L: Recorder> Central<R, L> {
     #[inline]
     fn enter<T>(&self, env: &mut impl Env, event: impl FnOnce(&mut State<R, L>) -> T) -> T {
         env.charge(Op::Pool);
+        env.charge(Op::Write(Word::Available));
         let mut state = self.state.0.lock();
         let before = state.available;
         let answer = event(&mut state);
@@ -276,6 +277,9 @@ impl<R: Rule, L: Recorder> Dispatcher for Central<R, L> {
     #[inline]
     fn next<E: Env>(&self, _local: &mut Self::Local, env: &mut E) -> Option<(Ready, Origin)> {
         let me = env.me();
+        if R::ONLY.is_none_or(|only| only == me) {
+            env.charge(Op::Read(Word::Available));
+        }
         if self.nothing_for(me) {
             return None;
         }

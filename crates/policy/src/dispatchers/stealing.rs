@@ -6,8 +6,10 @@
 //! - A task that becomes ready and is mailed goes to the new end of that worker's mailbox. Any other goes to the new end of the deque of
 //!   the worker on which it became ready, or of the shared FIFO if that was outside any worker.
 //! - An idle worker takes 1. the newest task of its own deque; 2. the oldest of its mailbox (members that mail: the mailbox first);
-//!   3. the oldest of the shared FIFO; 4. the oldest task of a victim's deque, victims in the member's order; 5. (members that mail)
+//!   3. the oldest of the shared FIFO, see below; 4. the oldest task of a victim's deque, victims in the member's order; 5. (members that mail)
 //!   the oldest task in the mailbox of another worker, the nearest first, so that no worker idles while mail lies at a busy one.
+//! - With the oldest of the shared FIFO it takes the next ones, if many are there: of n tasks (n / (4 x active workers)), 63 at the most.
+//!   They go into its own deque, so that it takes them in their order. Otherwise all workers would meet at the FIFO for every task.
 //! - `turn` does what `ready` for each released task and then `next` would do; a task that would thereby go into this worker's deque or
 //!   mailbox and come out again at once is handed over without a queue ([`Origin::Handed`]).
 //!
@@ -18,10 +20,12 @@
 //! race for the oldest task tries the same victim again.
 
 use crate::{
-    Access, Choice, Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, WorkerId,
+    Access, Choice, Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, Word,
+    WorkerId,
 };
-use tanada_queues::sync::spin_loop;
-use tanada_queues::{Injector, Mailbox, Owner, Steal, Stealer, deque};
+use tanada_queues::sync::atomic::{AtomicUsize, Ordering};
+use tanada_queues::sync::{spin_loop, total_order};
+use tanada_queues::{Injector, Mailbox, Owner, Padded, Steal, Stealer, deque};
 
 /// A member of the family of work-stealing policies.
 pub trait Family: Send + Sync + Sized + 'static {
@@ -77,6 +81,14 @@ impl Seats {
         !self.seats[victim.index()].deque.is_empty()
     }
 
+    /// As [`Seats::has_task`], for a thief.
+    #[inline]
+    fn look<E: Env>(&self, victim: WorkerId, env: &mut E) -> bool {
+        env.charge(Op::Read(Word::Top(victim)));
+        env.charge(Op::Read(Word::Bottom(victim)));
+        self.has_task(victim)
+    }
+
     /// Takes and returns the oldest task of `victim`'s deque.
     #[inline]
     pub fn steal<E: Env>(&self, victim: WorkerId, env: &mut E) -> Option<(Ready, Origin)> {
@@ -92,9 +104,14 @@ impl Seats {
         likes: impl Fn(u16) -> bool,
     ) -> Option<(Ready, Origin)> {
         env.charge(Op::Steal(victim));
+        env.charge(Op::Read(Word::Top(victim)));
+        env.charge(Op::Read(Word::Bottom(victim)));
         loop {
             match self.seats[victim.index()].deque.steal_if(&likes) {
-                Steal::Taken(task) => return Some((task, Origin::Stolen(victim))),
+                Steal::Taken(task) => {
+                    env.charge(Op::Write(Word::Top(victim)));
+                    return Some((task, Origin::Stolen(victim)));
+                }
                 Steal::Empty | Steal::Refused => return None,
                 Steal::Retry => spin_loop(), // another worker took one: this ends
             }
@@ -114,7 +131,7 @@ impl Seats {
         let me = env.me();
         let distance = |other: &WorkerId| self.placement.distance(me, *other);
         for ring in self.others(me).chunk_by(|a, b| distance(a) == distance(b)) {
-            if !ring.iter().any(|&victim| self.has_task(victim)) {
+            if !ring.iter().any(|&victim| self.look(victim, env)) {
                 continue;
             }
             let start = if ring.len() == 1 {
@@ -145,6 +162,9 @@ impl Seats {
 pub struct Stealing<F> {
     seats: Seats,
     injected: Injector,
+    /// How many workers have tasks in their hands that they move from `injected` to their deques: a worker that is about to sleep must not
+    /// overlook these.
+    moving: Padded<AtomicUsize>,
     member: F,
 }
 
@@ -153,7 +173,15 @@ pub struct Stealing<F> {
 pub struct Own<M> {
     deque: Owner,
     memory: M,
+    /// Room for tasks on their way from the shared FIFO.
+    taken: Vec<Ready>,
 }
+
+/// A worker takes several tasks from the shared FIFO if there are at least this many for each.
+const SHARES: usize = 4;
+
+/// The most tasks that it takes besides the oldest.
+const MOST_BESIDES: usize = 63;
 
 impl<F: Family> Stealing<F> {
     #[inline]
@@ -177,14 +205,18 @@ impl<F: Family> Stealing<F> {
     #[inline]
     fn push_own<E: Env>(deque: &mut Owner, env: &mut E, task: Ready) {
         env.charge(Op::OwnPush);
+        env.charge(Op::Write(Word::Bottom(env.me())));
         deque.push(task);
         env.wake(Wake::Anyone);
     }
 
     #[inline]
     fn pop_own<E: Env>(deque: &mut Owner, env: &mut E) -> Option<(Ready, Origin)> {
+        let me = env.me();
+        env.charge(Op::Read(Word::Top(me)));
         let task = deque.pop()?;
         env.charge(Op::OwnPop);
+        env.charge(Op::Write(Word::Bottom(me)));
         Some((task, Origin::Own))
     }
 
@@ -195,6 +227,7 @@ impl<F: Family> Stealing<F> {
             env.charge(Op::OwnPush);
             env.wake(Wake::Anyone);
         }
+        env.charge(Op::Write(Word::Bottom(env.me())));
         deque.push_all(tasks.drain(..));
     }
 
@@ -213,6 +246,7 @@ impl<F: Family> Stealing<F> {
     }
 
     fn pop_mail<E: Env>(&self, env: &mut E, of: WorkerId) -> Option<Ready> {
+        env.charge(Op::Read(Word::Load(of)));
         let task = self.seats.seats[of.index()].mailbox.pop()?;
         env.charge(Op::Seat(of, Access::Take));
         Some(task)
@@ -227,17 +261,52 @@ impl<F: Family> Stealing<F> {
             .map(|task| (task, Origin::Mailbox))
     }
 
+    /// Returns the oldest task of the shared FIFO, and puts those that come with it into the worker's deque, which is empty.
+    fn pop_injected<E: Env>(&self, own: &mut Own<F::Memory>, env: &mut E) -> Option<Ready> {
+        env.charge(Op::Read(Word::Taken));
+        env.charge(Op::Read(Word::Put));
+        let besides = self.injected.len() / (SHARES * usize::from(env.active()));
+        let most = 1 + besides.min(MOST_BESIDES);
+        if most > 1 {
+            env.charge(Op::Write(Word::Moving));
+            self.moving.0.fetch_add(1, Ordering::SeqCst);
+        }
+        let task = self.injected.pop_some(most, &mut own.taken);
+        if task.is_some() {
+            env.charge(Op::Injected);
+            env.charge(Op::Write(Word::Taken));
+        }
+        if !own.taken.is_empty() {
+            // The newest task comes out of the deque first: the last that goes in is the oldest. Nobody is woken: wake-ups were requested
+            // when the tasks became ready.
+            own.taken.reverse();
+            own.taken.iter().for_each(|_| env.charge(Op::OwnPush));
+            env.charge(Op::Write(Word::Bottom(env.me())));
+            own.deque.push_all(own.taken.drain(..));
+        }
+        if most > 1 {
+            env.charge(Op::Write(Word::Moving));
+            self.moving.0.fetch_sub(1, Ordering::SeqCst);
+            total_order();
+        }
+        task
+    }
+
     /// Returns a task that is not this worker's: steps 3 to 5.
     #[cold]
-    fn next_elsewhere<E: Env>(&self, memory: &F::Memory, env: &mut E) -> Option<(Ready, Origin)> {
-        if let Some(task) = self.injected.pop() {
-            env.charge(Op::Pool);
+    fn next_elsewhere<E: Env>(
+        &self,
+        own: &mut Own<F::Memory>,
+        env: &mut E,
+    ) -> Option<(Ready, Origin)> {
+        if let Some(task) = self.pop_injected(own, env) {
             return Some((task, Origin::Pool));
         }
+        let memory = &own.memory;
         let me = env.me();
         let others = self.seats.others(me);
         // Random numbers are drawn only while something is ready.
-        if others.iter().any(|&victim| self.seats.has_task(victim))
+        if others.iter().any(|&victim| self.seats.look(victim, env))
             && let Some(found) = self.member.steal(memory, &self.seats, env)
         {
             return Some(found);
@@ -305,6 +374,7 @@ impl<F: Family> Dispatcher for Stealing<F> {
                 let own = Own {
                     deque: owner,
                     memory: F::Memory::default(),
+                    taken: Vec::new(),
                 };
                 (
                     own,
@@ -323,6 +393,7 @@ impl<F: Family> Dispatcher for Stealing<F> {
             Stealing {
                 seats,
                 injected: Injector::new(),
+                moving: Padded(AtomicUsize::new(0)),
                 member: F::build(site),
             },
             locals,
@@ -364,7 +435,7 @@ impl<F: Family> Dispatcher for Stealing<F> {
         let found = self
             .pop_own_mail(env)
             .or_else(|| Self::pop_own(&mut own.deque, env))
-            .or_else(|| self.next_elsewhere(&own.memory, env));
+            .or_else(|| self.next_elsewhere(own, env));
         if let Some((task, _)) = &found {
             F::takes(&mut own.memory, task);
         }
@@ -449,6 +520,11 @@ impl<F: Family> Dispatcher for Stealing<F> {
     }
 
     fn may_have(&self, _worker: WorkerId) -> bool {
-        !self.injected.is_empty() || self.seats.any_task::<F>()
+        // In the order in which tasks move.
+        let moves = || {
+            total_order();
+            self.moving.0.load(Ordering::SeqCst) > 0
+        };
+        !self.injected.is_empty() || moves() || self.seats.any_task::<F>()
     }
 }

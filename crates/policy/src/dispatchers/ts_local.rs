@@ -46,8 +46,12 @@ use std::collections::binary_heap::PeekMut;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use crate::{Access, Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, WorkerId};
-use tanada_queues::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::{
+    Access, Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, Word, WorkerId,
+};
+use tanada_queues::sync::atomic::{
+    AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 use tanada_queues::sync::{Mutex, MutexGuard, total_order};
 use tanada_queues::{Padded, Slot};
 
@@ -389,6 +393,8 @@ pub struct TsLocal {
     opened: Padded<AtomicU32>,
     /// The worker of each S group s, at [`owner_at`] (s - 1). Read often, written when a group moves.
     owners: Box<[AtomicU16]>,
+    /// Whether a task of a T group other than T0 has ever become ready. Read often, written once.
+    groups: Padded<AtomicBool>,
     /// How many tasks of S0 became ready outside any worker.
     injected: Padded<AtomicUsize>,
 }
@@ -396,7 +402,28 @@ pub struct TsLocal {
 impl TsLocal {
     #[inline]
     fn owner_entry(&self, s: u32) -> &AtomicU16 {
-        &self.owners[owner_at((s - 1) as usize % OWNERS)]
+        &self.owners[Self::owner_place(s)]
+    }
+
+    /// Returns the index in `owners` of the worker of S group `s`.
+    #[inline]
+    fn owner_place(s: u32) -> usize {
+        owner_at((s - 1) as usize % OWNERS)
+    }
+
+    /// Reports that this worker reads which worker S group `s` belongs to.
+    #[inline]
+    fn reads_owner<E: Env>(s: u32, env: &mut E) {
+        if s != 0 {
+            env.charge(Op::Read(Word::Owner(Self::owner_place(s) as u16)));
+        }
+    }
+
+    /// Reports that this worker looks whether the seat of `whose` has a task.
+    #[inline]
+    fn looks<E: Env>(whose: WorkerId, env: &mut E) {
+        env.charge(Op::Read(Word::Inbox(whose)));
+        env.charge(Op::Read(Word::Load(whose)));
     }
 
     /// Returns the worker at whose seat tasks of S group `s` are put.
@@ -431,9 +458,20 @@ impl TsLocal {
         &self.seats[worker.index()]
     }
 
+    /// Notes that there are T groups, before the first task of one is queued.
+    #[inline]
+    fn note_groups(&self) {
+        if !self.groups.0.load(Ordering::Relaxed) {
+            self.groups.0.store(true, Ordering::SeqCst);
+        }
+    }
+
     /// Puts a task into its seat.
     fn put<E: Env>(&self, env: &mut E, task: Ready, place: Place) {
         let me = env.me();
+        if place.t != 0 {
+            self.note_groups();
+        }
         if place.s == 0 {
             let seat = if me.is_worker() {
                 me
@@ -450,6 +488,7 @@ impl TsLocal {
         match self.seat(owner).inbox.put(task) {
             Ok(()) => {
                 env.charge(Op::Mail(owner));
+                env.charge(Op::Write(Word::Inbox(owner)));
                 env.wake(Wake::This(owner));
                 env.wake(Wake::Anyone);
             }
@@ -476,6 +515,7 @@ impl TsLocal {
     #[inline]
     fn take_own<E: Env>(&self, env: &mut E, t: u32) -> Option<(Ready, Origin)> {
         let seat = self.seat(env.me());
+        Self::looks(env.me(), env);
         if !seat.may_have(t) {
             return None;
         }
@@ -489,26 +529,30 @@ impl TsLocal {
         let others = self.placement.by_distance(env.me());
         others.iter().find_map(|&victim| {
             let seat = self.seat(victim);
+            Self::looks(victim, env);
             if !seat.may_have(t) {
                 return None;
             }
             env.charge(Op::Seat(victim, Access::Take));
             let taken = seat.take(env, t, false)?;
-            Some(self.associate(env.me(), victim, taken))
+            Some(self.associate(env, victim, taken))
         })
     }
 
     /// Returns the stolen task and its origin. Does Sown += S' if the task is of an S group.
-    fn associate(
+    fn associate<E: Env>(
         &self,
-        me: WorkerId,
+        env: &mut E,
         victim: WorkerId,
         (s, task): (u32, Ready),
     ) -> (Ready, Origin) {
         if s != 0 {
+            let me = env.me();
             let owner = self.owner_entry(s);
+            Self::reads_owner(s, env);
             if owner.load(Ordering::Relaxed) != me.0 {
                 owner.store(me.0, Ordering::Relaxed);
+                env.charge(Op::Write(Word::Owner(Self::owner_place(s) as u16)));
             }
         }
         (task, Origin::Stolen(victim))
@@ -523,6 +567,7 @@ impl TsLocal {
         {
             return found;
         }
+        env.charge(Op::Read(Word::Opened));
         t = self.opened.0.load(Ordering::Relaxed);
         if t == own.running {
             return None;
@@ -531,21 +576,24 @@ impl TsLocal {
         self.take_own(env, t).or_else(|| self.steal(env, t))
     }
 
-    fn begin(&self, own: &mut Own, t: u32) {
+    fn begin<E: Env>(&self, own: &mut Own, env: &mut E, t: u32) {
         own.running = t;
+        env.charge(Op::Read(Word::Opened));
         if self.opened.0.load(Ordering::Relaxed) != t {
             self.opened.0.store(t, Ordering::Relaxed);
+            env.charge(Op::Write(Word::Opened));
         }
     }
 
     /// Returns a task of the worker's own seat and makes its T group the running one (line 2).
     fn open_own<E: Env>(&self, own: &mut Own, env: &mut E) -> Option<(Ready, Origin)> {
         let seat = self.seat(env.me());
-        if !seat.has_task() {
+        Self::looks(env.me(), env);
+        if !seat.has_grouped_or_mail() {
             return None;
         }
         let (t, (_, task)) = seat.select(env, true)?;
-        self.begin(own, t);
+        self.begin(own, env, t);
         env.charge(Op::Seat(env.me(), Access::Take));
         Some((task, Origin::Own))
     }
@@ -555,13 +603,14 @@ impl TsLocal {
         let others = self.placement.by_distance(env.me());
         others.iter().find_map(|&victim| {
             let seat = self.seat(victim);
-            if !seat.has_task() {
+            Self::looks(victim, env);
+            if !seat.has_grouped_or_mail() {
                 return None;
             }
             env.charge(Op::Seat(victim, Access::Take));
             let (t, taken) = seat.select(env, false)?;
-            self.begin(own, t);
-            Some(self.associate(env.me(), victim, taken))
+            self.begin(own, env, t);
+            Some(self.associate(env, victim, taken))
         })
     }
 
@@ -571,15 +620,24 @@ impl TsLocal {
         let me = env.me();
         let seat = self.seat(me);
         let others = self.placement.by_distance(me);
-        let tempted = others.iter().any(|&other| self.seat(other).has_grouped());
+        let tempted = others.iter().any(|&other| {
+            Self::looks(other, env);
+            self.seat(other).has_grouped()
+        });
         tempted
             && (0..PATIENCE).any(|_| {
                 env.pause();
+                Self::looks(me, env);
                 seat.has_grouped()
             })
     }
 
     fn find<E: Env>(&self, own: &mut Own, env: &mut E) -> Option<(u32, (Ready, Origin))> {
+        if !self.groups.0.load(Ordering::SeqCst) {
+            // Lines 1 to 3 would look into every seat, whose words their workers write at each task, and find nothing.
+            let exception = self.take_own(env, 0).or_else(|| self.steal(env, 0));
+            return exception.map(|found| (0, found));
+        }
         let found = self
             .next_running(own, env)
             .or_else(|| self.open_own(own, env));
@@ -653,6 +711,7 @@ impl TsLocal {
     ) -> Option<(Ready, Origin)> {
         own.released.extend(released.drain(..).map(|task| {
             let place = Place::of(env, &task);
+            Self::reads_owner(place.s, env);
             (task, place)
         }));
         let handed = self.handed(own, env);
@@ -681,13 +740,16 @@ impl TsLocal {
         {
             own.current = env.hints(&task).t;
             if own.current != 0 {
-                self.begin(own, own.current);
+                self.begin(own, env, own.current);
             }
             return Some((task, Origin::Handed));
         }
         let mut cells = seat.open(env);
         for task in released.drain(..) {
             let place = Place::of(env, &task);
+            if place.t != 0 {
+                self.note_groups();
+            }
             cells.push(task, place);
             env.charge(Op::Seat(env.me(), Access::Put));
         }
@@ -697,7 +759,7 @@ impl TsLocal {
             .flatten()
             .or_else(|| {
                 let t = cells.select()?;
-                self.begin(own, t);
+                self.begin(own, env, t);
                 cells.take(t, true)
             });
         own.current = if taken.is_some() { own.running } else { 0 };
@@ -719,6 +781,7 @@ impl Dispatcher for TsLocal {
             seats: site.placement.ids().map(|_| Seat::new()).collect(),
             placement: site.placement.clone(),
             opened: Padded(AtomicU32::new(0)),
+            groups: Padded(AtomicBool::new(false)),
             // `owner_at` transposes a table of 32 by 32 places, so it is its own inverse.
             owners: (0..OWNERS)
                 .map(|at| AtomicU16::new((owner_at(at) % usize::from(workers)) as u16))
@@ -757,6 +820,10 @@ impl Dispatcher for TsLocal {
     ) -> Option<(Ready, Origin)> {
         if let [task] = released.as_slice() {
             let place = Place::of(env, task);
+            Self::reads_owner(place.s, env);
+            if place.t == 0 {
+                Self::looks(env.me(), env);
+            }
             let same_groups = place.t == own.current && self.stays(place.s, env);
             let others_wait = || self.seat(env.me()).has_grouped_or_mail();
             if same_groups && !self.alone() && (place.t != 0 || !others_wait()) {

@@ -34,7 +34,8 @@ pub trait Env {
         tanada_queues::sync::spin_loop();
     }
 
-    /// Reports queue traffic, so that a simulated machine can charge for it. The native engine ignores it.
+    /// Reports queue traffic, so that a simulated machine can charge for it. The native engine ignores it. A policy reports in the order in
+    /// which it touches things.
     #[inline]
     fn charge(&mut self, _op: Op) {}
 }
@@ -63,6 +64,39 @@ pub enum Op {
     Steal(WorkerId),
     /// A passage through the lock of a worker's seat or mailbox: others that want to pass meanwhile wait.
     Seat(WorkerId, Access),
+    /// A task came out of the queue of tasks that became ready outside any worker. That queue has no lock for those who take.
+    Injected,
+    /// The worker reads a word that other workers write.
+    Read(Word),
+    /// The worker writes a word that other workers read or write.
+    Write(Word),
+    /// The worker waits as long as [`Env::pause`] does.
+    Pause,
+}
+
+/// A word that several workers use without a lock. Each is on a cache line of its own, but for [`Word::Owner`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// The old end of a worker's deque, which thieves move.
+    Top(WorkerId),
+    /// The new end of a worker's deque, which its owner moves.
+    Bottom(WorkerId),
+    /// The inbox of one task of a worker's seat.
+    Inbox(WorkerId),
+    /// How many tasks lie in a worker's seat or mailbox.
+    Load(WorkerId),
+    /// How many tasks lie in the pool that all workers share.
+    Available,
+    /// How many tasks have become ready outside any worker.
+    Put,
+    /// How many of those have been taken.
+    Taken,
+    /// How many workers move several of those into queues of their own.
+    Moving,
+    /// The T group that was opened last.
+    Opened,
+    /// The worker that an S group belongs to, by its place in a table of 16-bit numbers.
+    Owner(u16),
 }
 
 /// What a worker does while it holds the lock of a seat or mailbox.

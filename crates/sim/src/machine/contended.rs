@@ -4,6 +4,7 @@
 use crate::machine::Cycle;
 use crate::machine::{MachineError, Section};
 use crate::spelling;
+use tanada_policy::{Access, WorkerId};
 
 /// The longest time in a machine file. One such time for each cache line that a machine may have does not overflow.
 pub(crate) const LONGEST_CYCLES: u64 = 1 << 36;
@@ -218,6 +219,16 @@ pub struct Costs {
 }
 
 impl Costs {
+    /// Returns the cycles of a passage of worker `me` through the lock of the seat of worker `of`.
+    pub(crate) fn seat_cycles(&self, me: WorkerId, of: WorkerId, access: Access) -> Cycle {
+        match access {
+            Access::Put if of == me => self.own_push_cycles,
+            Access::Put => self.mail_cycles,
+            Access::Take if of == me => self.own_pop_cycles,
+            Access::Take => self.steal_cycles,
+        }
+    }
+
     /// Returns these costs, replaced by those that `section` has.
     fn read(&self, section: &mut Section<'_>) -> Result<Costs, MachineError> {
         let costs = Costs {
@@ -241,11 +252,69 @@ impl Costs {
     }
 }
 
+/// Which lines the operations of a dispatcher touch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// `pool_lines` and `queue_lines` of one pool and of one queue a core.
+    #[default]
+    Flat,
+    /// The lines that the runtime and its policies touch.
+    Native(Native),
+}
+
+/// What the runtime's own work costs, with `layout = "native"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Native {
+    /// Rounds that an idle core searches before it sleeps.
+    pub search_rounds: u64,
+    /// The same of a core whose last sleep was long.
+    pub short_search_rounds: u64,
+    /// Pause between two rounds.
+    pub search_cycles: Cycle,
+    /// The shortest sleep that counts as long.
+    pub long_sleep_cycles: Cycle,
+    /// A wake-up, for the core that wakes another one.
+    pub wake_call_cycles: Cycle,
+    /// A pause inside of a policy.
+    pub pause_cycles: Cycle,
+    /// The node of a task that another task has forked.
+    pub allocate_cycles: Cycle,
+}
+
+impl Native {
+    const KEYS: [&str; 7] = [
+        "search_rounds",
+        "short_search_rounds",
+        "search_cycles",
+        "long_sleep_cycles",
+        "wake_call_cycles",
+        "pause_cycles",
+        "allocate_cycles",
+    ];
+
+    fn read(section: &mut Section<'_>) -> Result<Native, MachineError> {
+        Ok(Native {
+            search_rounds: section.number_or("search_rounds", 1..=MOST_ROUNDS, 1)?,
+            short_search_rounds: section.number_or("short_search_rounds", 1..=MOST_ROUNDS, 1)?,
+            search_cycles: cycles(section, "search_cycles", 0)?,
+            long_sleep_cycles: cycles(section, "long_sleep_cycles", 0)?,
+            wake_call_cycles: cycles(section, "wake_call_cycles", 0)?,
+            pause_cycles: cycles(section, "pause_cycles", 0)?,
+            allocate_cycles: cycles(section, "allocate_cycles", 0)?,
+        })
+    }
+}
+
+/// The most rounds of a search.
+const MOST_ROUNDS: u64 = 65_536;
+
 /// `[scheduler]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchedulerTable {
     /// The costs under a policy without a table of its own.
     pub costs: Costs,
+    /// Which lines are touched.
+    pub layout: Layout,
     /// Cycles from the end of a call that requested a wake-up to the call of the woken core.
     pub wake_cycles: Cycle,
     /// First of the 2^30 addresses at which the dispatcher's data and code lie.
@@ -259,6 +328,7 @@ impl Default for SchedulerTable {
     fn default() -> Self {
         SchedulerTable {
             costs: Costs::default(),
+            layout: Layout::Flat,
             wake_cycles: 0,
             address: ADDRESS,
         }
@@ -268,6 +338,20 @@ impl Default for SchedulerTable {
 impl SchedulerTable {
     fn read(section: &mut Section<'_>) -> Result<Self, MachineError> {
         let costs = Costs::default().read(section)?;
+        let layouts = [("flat", false), ("native", true)];
+        let native = section.optional_one_of("layout", &layouts)? == Some(true);
+        let (misplaced, why): (&[&str], &str) = match native {
+            true => (&["pool_lines", "queue_lines"], "is not for"),
+            false => (&Native::KEYS, "needs"),
+        };
+        if let Some(key) = misplaced.iter().find(|key| section.has(key)) {
+            let message = format!("`{key}` {why} `layout = \"native\"`");
+            return Err(section.wrong(key, message));
+        }
+        let layout = match native {
+            true => Layout::Native(Native::read(section)?),
+            false => Layout::Flat,
+        };
         let wake_cycles = cycles(section, "wake_cycles", 0)?;
         let address = section.optional_number("address")?.unwrap_or(ADDRESS);
         if address % 4096 != 0 || address > u64::MAX - (1 << 30) {
@@ -276,6 +360,7 @@ impl SchedulerTable {
         }
         Ok(SchedulerTable {
             costs,
+            layout,
             wake_cycles,
             address,
         })
@@ -335,6 +420,10 @@ impl BackgroundTable {
 pub struct Tables {
     /// Cycles that a write takes longer if it removes copies of its line.
     pub invalidate_cycles: Cycle,
+    /// The least latency of a write that removes copies from a cache that cores share; 0: as any other.
+    pub far_invalidate_cycles: Cycle,
+    /// Whether a line goes from core to core one transfer at a time.
+    pub serial_lines: bool,
     /// Main memory.
     pub memory: MemoryTable,
     /// The dispatcher.
@@ -357,9 +446,14 @@ impl Tables {
             invalidate_cycles: cycles(section, "invalidate_cycles", 0)?,
             ..Tables::default()
         };
-        if section.has("invalidate_cycles") && !invalidates {
-            let message = "`invalidate_cycles` needs `coherence = \"invalidate\"`";
-            return Err(section.wrong("invalidate_cycles", message));
+        tables.far_invalidate_cycles = cycles(section, "far_invalidate_cycles", 0)?;
+        let transfers = [("free", false), ("serial", true)];
+        tables.serial_lines = section.optional_one_of("transfers", &transfers)? == Some(true);
+        for key in ["invalidate_cycles", "far_invalidate_cycles", "transfers"] {
+            if section.has(key) && !invalidates {
+                let message = format!("`{key}` needs `coherence = \"invalidate\"`");
+                return Err(section.wrong(key, message));
+            }
         }
         if let Some(mut memory) = section.optional_table("memory")? {
             tables.memory = MemoryTable::read(&mut memory, line)?;

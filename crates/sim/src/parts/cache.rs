@@ -261,12 +261,21 @@ impl<E: Entry> Sets<E> {
         write: bool,
         replacement: Replacement,
     ) -> bool {
+        self.find_and_use(set, line, write, replacement).is_some()
+    }
+
+    /// As [`Sets::use_if_there`]; returns the way in which the line was.
+    #[inline(always)]
+    fn find_and_use(
+        &mut self,
+        set: usize,
+        line: u64,
+        write: bool,
+        replacement: Replacement,
+    ) -> Option<usize> {
         let ways = self.set(set);
         let wanted = E::new(line);
-        let is_it = |entry: &E| entry.is_line(wanted);
-        let Some(way) = ways.iter().position(is_it) else {
-            return false;
-        };
+        let way = ways.iter().position(|entry| entry.is_line(wanted))?;
         if write {
             ways[way] = ways[way].dirtied();
         }
@@ -275,7 +284,7 @@ impl<E: Entry> Sets<E> {
             shift_to(ways, way);
             ways[0] = used;
         }
-        true
+        Some(way)
     }
 
     /// As [`Sets::use_if_there`] for at most `most` consecutive lines from `first` on, up to the first miss. Returns the number of
@@ -298,6 +307,12 @@ impl<E: Entry> Sets<E> {
             done += 1;
         }
         done
+    }
+
+    fn holds(&self, set: usize, line: u64) -> bool {
+        let wanted = E::new(line);
+        let ways = &self.entries[set * self.ways..(set + 1) * self.ways];
+        ways.iter().any(|entry| entry.is_line(wanted))
     }
 
     fn find(&mut self, set: usize, line: u64) -> Option<&mut E> {
@@ -422,6 +437,55 @@ impl Cache {
             _ => Shape::Other,
         };
         cache
+    }
+
+    /// As [`Cache::use_one`] of a read. Returns what [`Cache::undo`] needs; `None`: it misses, and nothing has changed.
+    #[inline]
+    pub(crate) fn use_undoably(&mut self, line: u64) -> Option<usize> {
+        if let (Shape::TwoFifo, Store::Packed(sets), Index::Mask(mask)) =
+            (self.shape, &self.store, self.index)
+        {
+            // Both ways are compared: a branch on the way would be mispredicted.
+            let set = 2 * (line & mask) as usize;
+            let wanted = <u64 as Entry>::new(line).dirtied();
+            let ways = &sets.entries[set..set + 2];
+            let (one, other) = (ways[0].dirtied() == wanted, ways[1].dirtied() == wanted);
+            return (one | other).then_some(usize::from(other));
+        }
+        let (set, replacement) = (self.index.set(line), self.replacement);
+        each!(&mut self.store, sets => sets.find_and_use(set, line, false, replacement))
+    }
+
+    /// Undoes the last use of `line`, which was the last in its set, too; `way` is what [`Cache::use_undoably`] returned.
+    pub(crate) fn undo(&mut self, line: u64, way: usize) {
+        let set = self.index.set(line);
+        if self.replacement == Replacement::Lru {
+            each!(&mut self.store, sets => sets.set(set)[..=way].rotate_left(1));
+        }
+    }
+
+    /// Returns whether the removal of one of two lines and a hit of the other one do not commute.
+    #[inline]
+    pub(crate) fn meet(&self, one: u64, other: u64) -> bool {
+        match self.replacement {
+            Replacement::Lru => self.index.set(one) == self.index.set(other),
+            // A hit changes nothing.
+            Replacement::Fifo | Replacement::Random => one == other,
+        }
+    }
+
+    /// Calls `each` with every line that it holds.
+    pub(crate) fn for_each_line(&self, mut each: impl FnMut(u64)) {
+        each!(&self.store, sets => {
+            let held = sets.entries.iter().filter(|entry| !entry.is_free());
+            held.for_each(|entry| each(entry.line()));
+        });
+    }
+
+    /// Returns whether it holds `line`. That is no use.
+    pub(crate) fn holds(&self, line: u64) -> bool {
+        let set = self.index.set(line);
+        each!(&self.store, sets => sets.holds(set, line))
     }
 
     /// Returns the number of lines that it can hold.

@@ -68,7 +68,9 @@ impl Env for SimEnv<'_> {
             self.wakes.push(whom);
         }
     }
-    fn pause(&mut self) {}
+    fn pause(&mut self) {
+        self.charge(Op::Pause);
+    }
     fn charge(&mut self, op: Op) {
         if self.keeps_log {
             self.ops.push(op);

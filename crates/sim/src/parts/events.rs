@@ -69,27 +69,78 @@ fn earlier(one: Key, other: Key) -> Key {
 ///
 /// A tournament tree: each inner node holds the earlier of its two children. [`Events::first`] takes constant time; the other operations
 /// take one comparison for each level of the tree, without a branch.
+///
+/// As long as time, kind and actor of all events fit into one word, the nodes are such words. The first event that is too late for that
+/// changes all nodes to keys of two words.
 #[derive(Debug)]
 pub(crate) struct Events {
-    /// The root is node 1, the children of node `n` are `2 n` and `2 n + 1`, and the leaves are the second half.
-    nodes: Vec<Key>,
+    /// The root is node 1, the children of node `n` are `2 n` and `2 n + 1`, and the leaves are the second half. Empty once `wide` is used.
+    narrow: Vec<u64>,
+    /// The same as keys of two words; empty until then.
+    wide: Vec<Key>,
     leaves: usize,
+    /// Bits of kind and actor in a word.
+    bits: u32,
 }
+
+/// The word of an actor without a pending event.
+const NEVER: u64 = u64::MAX;
 
 impl Events {
     /// Returns a queue for `actors` actors, without pending events.
     pub(crate) fn new(actors: usize) -> Events {
         let leaves = actors.next_power_of_two().max(2);
         Events {
-            nodes: vec![Key::NEVER; 2 * leaves],
+            narrow: vec![NEVER; 2 * leaves],
+            wide: Vec::new(),
             leaves,
+            // Two bits for the kind.
+            bits: leaves.trailing_zeros() + 2,
         }
+    }
+
+    /// Returns the word of an event, if it fits.
+    #[inline]
+    fn word(&self, time: Cycle, kind: Kind, actor: usize) -> Option<u64> {
+        // The highest word stays free for `NEVER`, because no kind has the number 3.
+        let fits = time >> (u64::BITS - self.bits) == 0;
+        let rank = (kind as usize * self.leaves + actor) as u64;
+        fits.then_some(time << self.bits | rank)
+    }
+
+    /// Returns time and actor of a word; `None` of [`NEVER`].
+    #[inline]
+    fn event(&self, word: u64) -> Option<(Cycle, usize)> {
+        let actor = word as usize & (self.leaves - 1);
+        (word != NEVER).then_some((word >> self.bits, actor))
+    }
+
+    /// Changes the nodes to keys of two words.
+    #[cold]
+    fn widen(&mut self) {
+        let mask = (1 << self.bits) - 1;
+        let key = |&word: &u64| match word {
+            NEVER => Key::NEVER,
+            _ => {
+                let rank = word & mask;
+                let (kind, actor) = (rank / self.leaves as u64, rank % self.leaves as u64);
+                Key {
+                    time: word >> self.bits,
+                    rank: kind << ACTOR_BITS | actor,
+                }
+            }
+        };
+        self.wide = self.narrow.iter().map(key).collect();
+        self.narrow = Vec::new();
     }
 
     /// Returns the time and the actor of the first event.
     #[inline]
     pub(crate) fn first(&self) -> Option<(Cycle, usize)> {
-        self.nodes[1].event()
+        match self.narrow.get(1) {
+            Some(&word) => self.event(word),
+            None => self.wide[1].event(),
+        }
     }
 
     /// Replaces the pending event of `actor` by one at `time`. Returns the new [`Events::first`], which is cheaper than asking again.
@@ -100,23 +151,78 @@ impl Events {
         time: Cycle,
         kind: Kind,
     ) -> Option<(Cycle, usize)> {
+        if !self.narrow.is_empty() {
+            if let Some(word) = self.word(time, kind, actor) {
+                let first = self.set_word(actor, word);
+                return self.event(first);
+            }
+            self.widen();
+        }
         self.set(actor, Key::new(time, kind, actor)).event()
     }
 
     /// Removes the pending event of `actor`, if there is one.
     pub(crate) fn cancel(&mut self, actor: usize) {
-        self.set(actor, Key::NEVER);
+        if self.narrow.is_empty() {
+            self.set(actor, Key::NEVER);
+        } else {
+            self.set_word(actor, NEVER);
+        }
+    }
+
+    #[inline]
+    fn set_word(&mut self, actor: usize, word: u64) -> u64 {
+        let mut node = self.leaves + actor;
+        let nodes = &mut self.narrow[..2 * self.leaves];
+        let mut winner = word;
+        nodes[node] = winner;
+        while node > 1 {
+            winner = winner.min(nodes[node ^ 1]);
+            node /= 2;
+            nodes[node] = winner;
+        }
+        winner
+    }
+
+    /// Returns the first event of all actors but `actor`.
+    #[inline]
+    fn rival(&self, actor: usize) -> Key {
+        let mut node = self.leaves + actor;
+        if self.narrow.is_empty() {
+            let mut rival = Key::NEVER;
+            while node > 1 {
+                rival = earlier(rival, self.wide[node ^ 1]);
+                node /= 2;
+            }
+            return rival;
+        }
+        let mut rival = NEVER;
+        while node > 1 {
+            rival = rival.min(self.narrow[node ^ 1]);
+            node /= 2;
+        }
+        match rival {
+            NEVER => Key::NEVER,
+            word => {
+                let rank = word & ((1 << self.bits) - 1);
+                let leaves = self.leaves.trailing_zeros();
+                Key {
+                    time: word >> self.bits,
+                    rank: rank >> leaves << ACTOR_BITS | rank & (self.leaves as u64 - 1),
+                }
+            }
+        }
     }
 
     #[inline]
     fn set(&mut self, actor: usize, key: Key) -> Key {
         let mut node = self.leaves + actor;
         let mut winner = key;
-        self.nodes[node] = winner;
+        self.wide[node] = winner;
         while node > 1 {
-            winner = earlier(winner, self.nodes[node ^ 1]);
+            winner = earlier(winner, self.wide[node ^ 1]);
             node /= 2;
-            self.nodes[node] = winner;
+            self.wide[node] = winner;
         }
         winner
     }
@@ -125,12 +231,7 @@ impl Events {
     /// would not even at time 0.
     #[inline]
     pub(crate) fn last_before_others(&self, actor: usize, kind: Kind) -> Option<Cycle> {
-        let mut node = self.leaves + actor;
-        let mut rival = Key::NEVER;
-        while node > 1 {
-            rival = earlier(rival, self.nodes[node ^ 1]);
-            node /= 2;
-        }
+        let rival = self.rival(actor);
         if Key::new(rival.time, kind, actor).number() < rival.number() {
             Some(rival.time)
         } else {
@@ -178,11 +279,15 @@ mod tests {
         fn it_agrees_with_a_sorted_list(
             actors in 1..20_usize,
             steps in prop::collection::vec((0..20_usize, 0..6_u64, 0..4_usize), 1..200),
+            late in any::<bool>(),
         ) {
             let mut events = Events::new(actors);
             let mut list: Vec<(u64, Kind, usize)> = Vec::new();
+            let late = late.then_some(u64::MAX - 8);
             for (actor, time, kind) in steps {
                 let actor = actor % actors;
+                // Some events near the end of time, so that words and keys mix.
+                let time = late.filter(|_| time > 3).map_or(time, |late| late + time);
                 list.retain(|event| event.2 != actor);
                 match KINDS.get(kind) {
                     Some(&kind) => {

@@ -59,6 +59,11 @@ impl Source {
         debug_assert!(self.taken <= self.window.len(), "more than the window has");
     }
 
+    /// Marks the last `count` records of the window as not taken.
+    pub(crate) fn give_back(&mut self, count: usize) {
+        self.taken -= count;
+    }
+
     /// Returns the number of the next record in its task, from 0.
     pub(crate) fn position(&self) -> u64 {
         self.before + self.taken as u64

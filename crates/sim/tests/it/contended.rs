@@ -79,7 +79,7 @@ fn it_agrees_with_the_rules_to_the_last_count() {
     proptest!(ProptestConfig::with_cases(1000), |(
         shape in any_shape(),
         extra in any_extra(),
-        cores in 1..6u16,
+        cores in 1..12u16,
         seed in any::<u64>(),
         policy in prop::sample::select(policies(|entry| entry.exact && entry.greedy)),
     )| {

@@ -7,6 +7,7 @@ mod contended;
 mod contracts;
 mod golden;
 mod machine_files;
+mod native;
 #[path = "../reference/mod.rs"]
 mod reference;
 mod report;

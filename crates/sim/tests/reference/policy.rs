@@ -254,7 +254,20 @@ impl<'a> Pool<'a> {
         if let Some(own) = self.newest(|ready| ready.mailed.is_none() && ready.core == Some(core)) {
             return own;
         }
-        if let Some(shared) = self.oldest(|ready| ready.mailed.is_none() && ready.core.is_none()) {
+        let is_shared = |ready: &Ready| ready.mailed.is_none() && ready.core.is_none();
+        if let Some(shared) = self.oldest(is_shared) {
+            // Those that come along go to the new end of the deque, the newest first.
+            let number = self.ready.iter().filter(|ready| is_shared(ready)).count();
+            let mut along = Vec::new();
+            while along.len() < (number / (4 * self.cores)).min(63) {
+                let behind = self.ready.iter().skip(shared + 1).position(is_shared);
+                let behind = behind.expect("fewer than there are");
+                along.push(self.ready.remove(shared + 1 + behind));
+            }
+            for mut ready in along.into_iter().rev() {
+                ready.core = Some(core);
+                self.ready.push(ready);
+            }
             return shared;
         }
         // Something is ready, in the deque or in the mailbox of another core.

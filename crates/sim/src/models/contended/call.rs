@@ -1,6 +1,6 @@
 //! A call of the dispatcher as steps that take time: an instruction source beside a task's records.
 
-use tanada_policy::{Access, Op, WorkerId};
+use tanada_policy::{Op, WorkerId};
 use tanada_trace::Record;
 
 use crate::machine::Cycle;
@@ -29,14 +29,14 @@ pub(crate) enum LockOf {
 /// The addresses of the dispatcher's data and code.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
-    base: u64,
+    pub(super) base: u64,
     /// Bytes of a line of the first data cache.
     line: u64,
 }
 
 /// Bytes from one core's queue to the next.
 const QUEUE: u64 = 4096 + 256;
-const QUEUES: u64 = 1 << 20;
+pub(super) const QUEUES: u64 = 1 << 20;
 const CODE: u64 = 1 << 29;
 
 impl Addresses {
@@ -52,18 +52,18 @@ impl Addresses {
         }
     }
 
-    fn queue(self, of: WorkerId) -> u64 {
+    pub(super) fn queue(self, of: WorkerId) -> u64 {
         self.base + QUEUES + QUEUE * u64::from(of.0)
     }
 }
 
-fn compute(steps: &mut Vec<Step>, cycles: Cycle) {
+pub(super) fn compute(steps: &mut Vec<Step>, cycles: Cycle) {
     if cycles > 0 {
         steps.push(Step::Do(Record::compute(cycles)));
     }
 }
 
-/// Adds the steps before the decision, of a call that resolves `resolved` dependencies.
+/// Adds the steps with which a call begins, and of `resolved` dependencies.
 pub(crate) fn before(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, resolved: u64) {
     if costs.code_size > 0 {
         let size = u32::try_from(costs.code_size).expect("at most 1M");
@@ -88,17 +88,12 @@ pub(crate) fn charged(
 ) {
     let queue = |lock, of, cycles| (lock, at.queue(of), costs.queue_lines, cycles);
     let (lock, from, lines, cycles) = match op {
-        Op::Pool => {
+        Op::Pool | Op::Injected => {
             let (lines, cycles) = (costs.pool_lines, costs.pool_cycles);
             (Some(LockOf::Pool), at.base, lines, cycles)
         }
         Op::Seat(of, access) => {
-            let cycles = match access {
-                Access::Put if of == me => costs.own_push_cycles,
-                Access::Put => costs.mail_cycles,
-                Access::Take if of == me => costs.own_pop_cycles,
-                Access::Take => costs.steal_cycles,
-            };
+            let cycles = costs.seat_cycles(me, of, access);
             let lock = (of.index() < seats).then_some(LockOf::Seat(of));
             queue(lock, of, cycles)
         }
@@ -106,6 +101,8 @@ pub(crate) fn charged(
         Op::OwnPop => queue(None, me, costs.own_pop_cycles),
         Op::Mail(to) => queue(None, to, costs.mail_cycles),
         Op::Steal(from) => queue(None, from, costs.steal_cycles),
+        // They are part of the operations above.
+        Op::Read(_) | Op::Write(_) | Op::Pause => return,
     };
     steps.extend(lock.map(Step::Lock));
     at.lines(steps, from, lines);

@@ -5,6 +5,7 @@ use tanada_policy::{Origin, Wake};
 use super::call::Step;
 use crate::counts::outcome::Count;
 use crate::machine::Cycle;
+use crate::machine::contended::Native;
 use crate::observer::Run;
 use crate::parts::source::Source;
 use tanada_trace::Kind;
@@ -87,6 +88,12 @@ pub(crate) struct Core {
     pub(crate) in_vain: Cycle,
     /// Lookups of its calls.
     pub(crate) of_calls: Vec<Count>,
+    /// With `layout = "native"`: it counts as searching.
+    pub(crate) searching: bool,
+    /// Calls without a task since it began to search.
+    pub(crate) rounds: u64,
+    /// Its last sleep was long.
+    pub(crate) slept_long: bool,
 }
 
 impl Core {
@@ -110,6 +117,17 @@ impl Core {
             idle: 0,
             in_vain: 0,
             of_calls: vec![Count::default(); tables],
+            searching: false,
+            rounds: 0,
+            slept_long: false,
+        }
+    }
+
+    /// Returns for how many rounds it searches before it sleeps.
+    pub(crate) fn rounds_of(&self, native: &Native) -> u64 {
+        match self.slept_long {
+            true => native.short_search_rounds,
+            false => native.search_rounds,
         }
     }
 }

@@ -3,7 +3,8 @@
 use super::background::Stream;
 use super::call::{self, Addresses, LockOf, Step};
 use super::core::{Call, Core, Rest, State};
-use super::levels::{Levels, Meter};
+use super::layout::Layout;
+use super::levels::{Levels, MOST_AHEAD, Meter, Use};
 use super::lull::Lull;
 use crate::SimError;
 use crate::counts::contention::CallUse;
@@ -46,6 +47,9 @@ impl Meter for CoreTally {
     }
 }
 
+/// From this time on nothing is done ahead of time: no hit may take a clock past its end.
+const LAST_AHEAD: Cycle = Cycle::MAX - (1 << 40);
+
 /// Records of at least this many lines count as long.
 const LONG: u64 = 4096;
 
@@ -57,6 +61,10 @@ pub(super) struct Engine<'a, D: Dispatcher> {
     pub(super) sim: Simulation<'a, D>,
     costs: &'a Costs,
     addresses: Addresses,
+    /// With `layout = "native"`.
+    layout: Option<Layout>,
+    /// With `layout = "native"`: cores that search, or have been woken to do so.
+    searching: usize,
     pub(super) levels: Levels,
     /// Of each core: for fetches, and for data.
     fronts: Vec<[Option<Front>; 2]>,
@@ -104,6 +112,13 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         Engine {
             costs: tables.costs(sim.policy),
             addresses: Addresses::new(tables.scheduler.address, line),
+            layout: match tables.scheduler.layout {
+                crate::machine::contended::Layout::Flat => None,
+                crate::machine::contended::Layout::Native(native) => {
+                    Some(Layout::new(native, cores))
+                }
+            },
+            searching: 0,
             fronts,
             cores: (0..cores).map(new_core).collect(),
             streams: tables.background.iter().map(new_stream).collect(),
@@ -168,8 +183,12 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         if self.lull.skips(time, end, streams, levels) {
             return self.schedule_streams();
         }
-        let next = streams[stream].access(time, levels);
         let actor = self.cores.len() + stream;
+        levels.kind = Event::Background;
+        let next = streams[stream].access(time, levels);
+        if !self.levels.undone.is_empty() {
+            self.resume_undone();
+        }
         self.events.schedule(actor, next, Event::Background);
     }
 
@@ -182,6 +201,8 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
 
     /// Rule 3: executes records and touches until another event comes first. Returns whether the task has ended and may finish now.
     fn run_task(&mut self, index: usize) -> Result<bool, SimError> {
+        self.levels.ahead[index].uses.clear();
+        self.levels.kind = Event::Act;
         let last = self.events.last_before_others(index, Event::Act);
         let last = last.unwrap_or(0);
         let ended = self.advance(index, last)?;
@@ -244,19 +265,52 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                 return Err(self.overflow(index));
             };
             core.time = time;
+            if !self.levels.undone.is_empty() {
+                self.resume_undone();
+                return Ok(false); // `last` may be too late now
+            }
         }
         Ok(true)
+    }
+
+    /// Moves cores back to the first of their uses that were undone.
+    #[cold]
+    fn resume_undone(&mut self) {
+        for (index, first) in self.levels.undone.drain(..) {
+            let core = &mut self.cores[index];
+            let ahead = &mut self.levels.ahead[index];
+            core.source
+                .give_back(ahead.records - first.records as usize);
+            ahead.records = first.records as usize;
+            let tally = &mut self.sim.tally.cores[index];
+            tally.compute -= core.time - first.time;
+            core.time = first.time;
+            for (number, front) in self.fronts[index].iter().enumerate() {
+                let hits = u64::from(first.hits[number]);
+                if let Some(front) = front {
+                    let count = &mut tally.task[usize::from(front.stop.table)];
+                    count.accesses -= ahead.hits[number] - hits;
+                }
+                ahead.hits[number] = hits;
+            }
+            self.events.schedule(index, first.time, Event::Act);
+        }
     }
 
     /// Executes further records, as long as they compute, or touch one line that hits the core's own first cache. Returns whether there
     /// were any.
     fn take_records(&mut self, index: usize, last: Cycle) -> Result<bool, SimError> {
+        if !self.levels.ahead[index].uses.is_empty() {
+            // What was done ahead must be final before more is taken.
+            return Ok(false);
+        }
         let core = &mut self.cores[index];
         let fronts = &self.fronts[index];
         let hit = self.sim.machine.hit_cycles;
         let records = core.source.records(&mut self.sim.reader)?;
         let (mut done, mut time, mut accesses) = (0, core.time, [0; 2]);
         let (mut late, mut touches) = (false, 0);
+        let ahead = &mut self.levels.ahead[index].uses;
         for record in records {
             done += 1;
             let fetch = path_index(record.kind);
@@ -268,10 +322,35 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                     let write = access == Kind::Write;
                     let simple = front.private && (front.ahead || (!write && time <= last));
                     let cache = &mut self.levels.caches[front.stop.cache as usize];
+                    let mut hits = false;
                     if rest.left == 1 && simple {
-                        rest.misses = !cache.use_one(rest.line, write);
+                        hits = cache.use_one(rest.line, write);
+                        rest.misses = !hits;
+                    } else if rest.left == 1
+                        && !write
+                        && front.private
+                        && ahead.len() < MOST_AHEAD
+                        && time < LAST_AHEAD
+                    {
+                        // Not due yet, and another core may remove the line before it is.
+                        let way = cache.use_undoably(rest.line);
+                        rest.misses = way.is_none();
+                        if let Some(way) = way {
+                            hits = true;
+                            ahead.push(Use {
+                                line: rest.line,
+                                time,
+                                way: way as u32,
+                                records: done as u32 - 1,
+                                hits: accesses.map(|hits: u64| hits as u32),
+                            });
+                        }
                     }
-                    if rest.left > 1 || !simple || rest.misses {
+                    if !hits {
+                        if !ahead.is_empty() {
+                            done -= 1;
+                            break;
+                        }
                         touches = rest.left;
                         core.rest = rest;
                         break;
@@ -281,11 +360,19 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
                 }
             };
             let Some(then) = time.checked_add(cycles) else {
-                late = true;
+                late = ahead.is_empty();
+                if !late {
+                    // The record waits until it is due. If it is a hit, then of a fetch, which may be looked up again.
+                    done -= 1;
+                    accesses[fetch] -= u64::from(record.kind != Kind::Compute);
+                }
                 break;
             };
             time = then;
         }
+        let ahead = &mut self.levels.ahead[index];
+        ahead.records = done;
+        ahead.hits = accesses;
         core.source.take(done);
         if late {
             return Err(self.overflow(index));
@@ -333,8 +420,16 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         call.decided = false;
         call.got = None;
         call.ended = ended;
-        let resolved = ended.map_or(0, |task| self.sim.trace.successors(task).len() as u64);
-        call::before(&mut call.steps, self.costs, self.addresses, resolved);
+        let edges = ended.map_or(&[][..], |task| self.sim.trace.successors(task));
+        let resolved = match self.layout {
+            None => edges.len() as u64,
+            Some(_) => 0,
+        };
+        let (steps, at) = (&mut call.steps, self.addresses);
+        call::before(steps, self.costs, at, resolved);
+        if let Some(layout) = &self.layout {
+            layout.before(steps, self.costs, at, worker(index), edges.iter());
+        }
         self.events.schedule(index, now, Event::Call);
     }
 
@@ -395,10 +490,14 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         let front =
             self.fronts[index][path_index(access)].expect("only a path with a cache has lines");
         let address = line << front.stop.shift;
+        self.levels.kind = Event::Call;
         let touched = self
             .levels
             .touch(index, access, address, core.time, &mut core.of_calls);
         core.rest.pass(1);
+        if !self.levels.undone.is_empty() {
+            self.resume_undone();
+        }
         self.pass_time_in_call(index, self.sim.machine.hit_cycles + touched.cycles)
     }
 
@@ -443,15 +542,113 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         *answer = got;
         steps.clear();
         *step = 0;
+        let (costs, at) = (self.costs, self.addresses);
         for op in env.ops.drain(..) {
-            call::charged(steps, self.costs, self.addresses, self.seats.len(), me, op);
+            match &mut self.layout {
+                Some(layout) => layout.charged(steps, costs, at, me, op),
+                None => call::charged(steps, costs, at, self.seats.len(), me, op),
+            }
         }
         std::mem::swap(wakes, &mut env.wakes);
+        if self.layout.is_some() {
+            self.search_or_not(index);
+        }
+    }
+
+    /// Rule 4.2, behind the decision: a core that found no task counts as searching, and pauses or announces that it will sleep; one that
+    /// found a task ends its search.
+    fn search_or_not(&mut self, index: usize) {
+        let Some(layout) = &self.layout else { return };
+        let (core, at) = (&mut self.cores[index], self.addresses);
+        let most = core.rounds_of(&layout.costs);
+        let Call {
+            steps, got, wakes, ..
+        } = &mut core.call;
+        if let Some((task, _)) = *got {
+            if std::mem::take(&mut core.searching) {
+                Layout::counts_searching(steps, at);
+                self.searching -= 1;
+                if self.searching == 0 {
+                    wakes.push(Wake::Anyone);
+                }
+            }
+            Layout::begins(steps, at, task);
+            return;
+        }
+        if !core.searching {
+            core.searching = true;
+            core.rounds = 0;
+            self.searching += 1;
+            Layout::counts_searching(steps, at);
+        }
+        core.rounds += 1;
+        if core.rounds < most {
+            call::compute(steps, layout.costs.search_cycles);
+        } else {
+            Layout::announces_sleep(steps, at);
+        }
+    }
+
+    /// Rule 4.2, the end: delivers the wake-ups of a call, and replaces its steps by those that this costs.
+    fn wake_natively(&mut self, index: usize) {
+        let now = self.cores[index].time;
+        let mut wakes = std::mem::take(&mut self.cores[index].call.wakes);
+        let mut steps = std::mem::take(&mut self.cores[index].call.steps);
+        steps.clear();
+        let anyone = wakes.iter().filter(|&&whom| whom == Wake::Anyone).count();
+        let mut claims = 0;
+        let at = self.addresses;
+        for whom in wakes.drain(..) {
+            if let Wake::This(whom) = whom {
+                Layout::looks_who_sleeps(&mut steps, at);
+                let sleeps = |core: &Core| core.state == State::Asleep;
+                if self.cores.get(whom.index()).is_some_and(sleeps) {
+                    self.claim(whom.index(), now, &mut claims, &mut steps);
+                }
+            }
+        }
+        if anyone > 0 {
+            Layout::looks_who_searches(&mut steps, at);
+        }
+        for _ in 0..anyone {
+            if self.searching >= anyone {
+                break;
+            }
+            let sleeps = |core: &Core| core.state == State::Asleep;
+            match self.cores.iter().position(sleeps) {
+                Some(sleeper) => self.claim(sleeper, now, &mut claims, &mut steps),
+                None => break,
+            }
+        }
+        let call = &mut self.cores[index].call;
+        call.steps = steps;
+        call.step = 0;
+        call.wakes = wakes;
+    }
+
+    /// Wakes `sleeper` as the next one after `claims` others, and adds the steps of that to `steps`.
+    fn claim(&mut self, sleeper: usize, now: Cycle, claims: &mut u64, steps: &mut Vec<Step>) {
+        let Some(layout) = &self.layout else { return };
+        layout.wakes(steps, self.addresses);
+        *claims += 1;
+        let calls = claims.saturating_mul(layout.costs.wake_call_cycles);
+        let long = layout.costs.long_sleep_cycles;
+        self.searching += 1;
+        let then = self.wake(sleeper, now.saturating_add(calls));
+        let core = &mut self.cores[sleeper];
+        core.searching = true;
+        core.rounds = 0;
+        core.slept_long = then - core.since >= long;
     }
 
     /// Rule 4: the end. Delivers wake-ups; then the core begins its task, asks again or falls asleep.
     fn end_call(&mut self, index: usize) -> Result<(), SimError> {
         let now = self.cores[index].time;
+        if self.layout.is_some() && !self.cores[index].call.wakes.is_empty() {
+            self.wake_natively(index);
+            self.events.schedule(index, now, Event::Call);
+            return Ok(());
+        }
         let mut wakes = std::mem::take(&mut self.cores[index].call.wakes);
         for whom in wakes.drain(..) {
             self.deliver(whom, now);
@@ -479,6 +676,16 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         self.barren += 1;
         core.in_vain += now - core.asked;
         let took_no_time = now == core.asked;
+        if let Some(layout) = &self.layout {
+            if core.rounds < core.rounds_of(&layout.costs) {
+                self.begin_call(index, now, None);
+                return Ok(());
+            }
+            // It leaves, and comes back if there may be a task.
+            core.searching = false;
+            core.slept_long = false;
+            self.searching -= 1;
+        }
         let stuck = self.holding == 0 && self.barren > 2 * self.cores.len() + 2;
         if self.sim.dispatching.may_have(worker(index)) {
             if took_no_time || stuck {
@@ -517,11 +724,17 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         let Some(sleeper) = sleeper else {
             return;
         };
+        self.wake(sleeper, now);
+    }
+
+    /// Wakes a core that sleeps, by a call that ends at `now`. Returns the time at which it asks for a task.
+    fn wake(&mut self, sleeper: usize, now: Cycle) -> Cycle {
         let then = now.saturating_add(self.sim.machine.contended.scheduler.wake_cycles);
         let core = &mut self.cores[sleeper];
         core.idle += then - core.since;
         self.calls.woken += 1;
         self.begin_call(sleeper, then, None);
+        then
     }
 
     /// Rule 5: removes cycles after the makespan from the counts.

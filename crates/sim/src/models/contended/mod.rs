@@ -4,6 +4,7 @@ mod background;
 mod call;
 mod core;
 mod engine;
+mod layout;
 mod levels;
 mod lull;
 
