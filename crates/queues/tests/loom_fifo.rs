@@ -106,3 +106,34 @@ fn a_task_that_stays_is_never_overlooked() {
         assert_eq!(queue.len(), 2);
     });
 }
+
+/// Two receivers take several tasks at once, while another one comes: each is taken once, and each receiver's are in order.
+#[test]
+fn several_tasks_are_taken_once_and_in_order() {
+    loom::model(|| {
+        let queue = Arc::new(Injector::new());
+        queue.push_all(&mut vec![task(1), task(2), task(3)]);
+        let other = Arc::clone(&queue);
+        let some = |queue: &Injector| {
+            let mut others = vec![];
+            let first = queue.pop_some(2, &mut others);
+            let taken = first.into_iter().chain(others);
+            let taken = Vec::from_iter(taken.map(|task| task.handle()));
+            assert!(taken.is_sorted(), "{taken:?}");
+            taken
+        };
+        let receiver = thread::spawn(move || {
+            other.push(task(4));
+            some(&other)
+        });
+        let mut taken = some(&queue);
+        taken.extend(receiver.join().unwrap());
+        assert!(
+            taken.len() >= 3,
+            "there are two for each, or one is left: {taken:?}"
+        );
+        taken.extend(std::iter::from_fn(|| queue.pop()).map(|task| task.handle()));
+        taken.sort_unstable();
+        assert_eq!(taken, [1, 2, 3, 4]);
+    });
+}
