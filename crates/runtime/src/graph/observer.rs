@@ -37,6 +37,9 @@ pub(crate) trait GraphObserver: Sync {
     /// This thread is about to resolve a count of `task`, or to make `task` wait for another.
     fn resolves(&self, _run: u64, _task: TaskId) {}
 
+    /// This thread has registered a task of a graph, or resolved one, in a body, and is about to go on with that.
+    fn acted(&self) {}
+
     /// A run of a template begins in the room at address `room`. `list` reports its tasks and edges.
     fn begins_in_room(&self, _run: u64, _room: usize, _list: &mut dyn FnMut()) {}
 

@@ -3,10 +3,11 @@
 use super::task::Task;
 use super::{Scope, Token};
 use crate::executable::{Description, ErasedBody, Executable};
+use crate::graph::context::Context;
 use crate::graph::observer::{GraphObserver, TaskId};
 use crate::graph::slab::{MAX_COUNT, NodeRef};
 use smallvec::SmallVec;
-use tanada_policy::Hints;
+use tanada_policy::{Hints, Ready};
 
 /// A temporal group: tasks of one T group should run close in time, on any worker. `TGroup(0)` is the exception group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,35 +133,45 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
             run_id: graph.run_id(),
         };
         graph.count_open(context.worker, 1);
-        graph
-            .watch
-            .tell(|watch| report(watch, token, &description, after));
-        let ready = ready.or_else(|| {
-            // The guard, and the edges from tasks that have ended.
-            let mut dropped = 1;
-            for &(earlier, generation) in after {
-                dropped += u32::from(!earlier.add_successor(generation, node));
-            }
-            node.drop_edges(dropped)
-        });
-        if let Some(ready) = ready {
-            context.activate_registered(ready);
+        match graph.watch.0 {
+            None => complete(context, node, after, ready),
+            Some(watch) => complete_watched(watch, context, token, &description, after, ready),
         }
         token
     }
 }
 
-/// Reports a registered task and its dependencies to the graph's observer.
+/// Lets a node wait for `after`, and activates its task if that is ready.
+#[inline(always)]
+fn complete(context: Context<'_>, node: NodeRef, after: &[(NodeRef, u32)], ready: Option<Ready>) {
+    let ready = ready.or_else(|| {
+        // The guard, and the edges from tasks that have ended.
+        let mut dropped = 1;
+        for &(earlier, generation) in after {
+            dropped += u32::from(!earlier.add_successor(generation, node));
+        }
+        node.drop_edges(dropped)
+    });
+    if let Some(ready) = ready {
+        context.activate_registered(ready);
+    }
+}
+
+/// As [`complete`], between two reports to the graph's observer.
 #[cold]
-fn report(
+fn complete_watched(
     watch: &dyn GraphObserver,
+    context: Context<'_>,
     token: Token,
     description: &Description,
     after: &[(NodeRef, u32)],
+    ready: Option<Ready>,
 ) {
     let id = token.id();
     watch.registered(token.run_id, id, &description.view(id.address));
     for &(earlier, generation) in after {
         watch.edge(token.run_id, TaskId::new(earlier, generation), id);
     }
+    complete(context, token.node, after, ready);
+    watch.acted();
 }
