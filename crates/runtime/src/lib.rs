@@ -78,7 +78,9 @@ pub use graph::{
 #[doc(hidden)]
 pub use marks::RECORDABLE;
 pub use name::Name;
-pub use observer::{Observer, Recorded, RecordedTask, Recorder, TaskView, Totals, WorkerObserver};
+pub use observer::{
+    Observer, PathPart, Profile, Recorded, RecordedTask, Recorder, TaskView, Totals, WorkerObserver,
+};
 pub use pool::{Bind, DEFAULT_POLICY, MAX_WORKERS, Pool, PoolBuilder};
 pub use replay::Replay;
 pub use tanada_policy::{Hints, WorkerId, deliveries, registry as policies};

@@ -7,7 +7,7 @@ use crate::error::BuildError;
 use crate::governor::{Chosen, Governing, Ungoverned};
 use crate::graph::Watch;
 use crate::marks::{self, MARKS, Marked};
-use crate::observer::Observer;
+use crate::observer::{DEPENDENCIES, Observer};
 use crate::replay::{self, Actor, Follow, Replay, STEPS};
 use crate::team::{RegionMaker, Regions};
 use crate::worker::{EndOnPanic, Stack, Worker, WorkerCore};
@@ -265,20 +265,27 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         };
         // In a child of `fork(2)` a schedule of its parent means nothing.
         let asked = asked.filter(|replay| replay.turns().is_ours());
+        let dependencies = self.observer.keeps_dependencies();
+        let watch = Watch(match dependencies {
+            true => Some(&DEPENDENCIES),
+            false => None,
+        });
         let Some(replay) = asked else {
-            return self.make::<D>(name, Watch::default());
+            return self.make::<D>(name, watch);
         };
         let turns = Arc::clone(replay.turns());
         self.replay = Some(replay);
         if !turns.takes_turns() {
-            return self.make::<D>(name, Watch::default());
+            return self.make::<D>(name, watch);
         }
         self.regions = RegionMaker::usual();
         let stepped = self.map(|observer, _| (observer, Ungoverned));
         let _entered = turns.enter();
+        // Both observers report points.
+        let watch = Watch(watch.0.or(Some(&STEPS)));
         match turns.follows() {
-            true => stepped.make::<Follow>(name, Watch(Some(&STEPS))),
-            false => stepped.make::<D>(name, Watch(Some(&STEPS))),
+            true => stepped.make::<Follow>(name, watch),
+            false => stepped.make::<D>(name, watch),
         }
     }
 

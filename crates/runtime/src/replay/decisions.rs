@@ -38,7 +38,7 @@ impl fmt::Display for Start {
 /// The tasks that the workers of a run started, in one order that respects all dependencies.
 ///
 /// As a file it is text: the line `tanada-decisions 1`, then a line `POOL WORKER INDEX NAME` for each task. Control characters of a name
-/// are escaped as in Rust (`\n`).
+/// are escaped as in Rust (`\n`). Lines that begin with `#` say what was not as the schedule says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decisions(Vec<Start>);
 
@@ -63,6 +63,8 @@ impl Decisions {
         if lines.next().is_none_or(|(_, first)| first != HEADER) {
             return Err(invalid(0, &format!("`{HEADER}` is expected")));
         }
+        let is_note = |line: &(usize, &str)| line.1.starts_with('#');
+        let lines = lines.filter(|line| !is_note(line));
         let start = |(at, line): (usize, &str)| {
             parse(line).ok_or_else(|| invalid(at, "`POOL WORKER INDEX NAME` is expected"))
         };
@@ -163,14 +165,25 @@ impl Log {
         match self {
             Log::Nowhere => {}
             Log::Memory(decisions) => decisions.0.push(start),
-            Log::File(file) => {
-                if let Err(error) = file.write_all(line(&start).as_bytes()) {
-                    crate::process::report(format_args!(
-                        "the decisions are not written any more: {error}"
-                    ));
-                    *self = Log::Nowhere;
-                }
-            }
+            Log::File(_) => self.write(&line(&start)),
+        }
+    }
+
+    /// Adds a note, if this is a file.
+    pub(super) fn note(&mut self, text: &str) {
+        if let Log::File(_) = self {
+            self.write(&format!("# {}\n", escaped(text)));
+        }
+    }
+
+    fn write(&mut self, text: &str) {
+        if let Log::File(file) = self
+            && let Err(error) = file.write_all(text.as_bytes())
+        {
+            crate::process::report(format_args!(
+                "the decisions are not written any more: {error}"
+            ));
+            *self = Log::Nowhere;
         }
     }
 }

@@ -239,6 +239,7 @@ impl Turns {
     /// Notes something that is not as the seed or the decisions say, and reports it.
     pub(super) fn departs(&self, state: &mut State, what: String) {
         crate::process::report(format_args!("{self}: {what}"));
+        state.log.note(&what);
         state.departures.push(what);
     }
 

@@ -7,6 +7,7 @@ use crate::graph::context::Context;
 use crate::graph::observer::{GraphObserver, TaskId};
 use crate::graph::slab::{MAX_COUNT, NodeRef};
 use smallvec::SmallVec;
+use std::panic::Location;
 use tanada_policy::{Hints, Ready};
 
 /// A temporal group: tasks of one T group should run close in time, on any worker. `TGroup(0)` is the exception group.
@@ -95,6 +96,7 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
     ///
     /// # Panics
     /// If the task has more than 2^20 - 2 dependencies or counts.
+    #[track_caller]
     pub fn register<F>(self, entry: F) -> Token
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
@@ -135,7 +137,10 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
         graph.count_open(context.worker, 1);
         match graph.watch.0 {
             None => complete(context, node, after, ready),
-            Some(watch) => complete_watched(watch, context, token, &description, after, ready),
+            Some(watch) => {
+                let line = Location::caller();
+                complete_watched(watch, context, token, (&description, line), after, ready);
+            }
         }
         token
     }
@@ -163,12 +168,13 @@ fn complete_watched(
     watch: &dyn GraphObserver,
     context: Context<'_>,
     token: Token,
-    description: &Description,
+    (description, line): (&Description, &'static Location<'static>),
     after: &[(NodeRef, u32)],
     ready: Option<Ready>,
 ) {
     let id = token.id();
-    watch.registered(token.run_id, id, &description.view(id.address));
+    let view = description.view(id.address);
+    watch.registered(token.run_id, id, &view, Some(line));
     for &(earlier, generation) in after {
         watch.edge(token.run_id, TaskId::new(earlier, generation), id);
     }
