@@ -10,7 +10,7 @@ use support::{Said, said, started, tanada};
 fn explore(options: &[&str], fault: &str) -> Said {
     let folder = tempfile::tempdir().expect("a folder");
     let run = format!(
-        "{} run stencil --size 64 --steps 2 --workers 2 --policies fcfs --repeats 1 -o page.html > /dev/null || exit 99; \
+        "{} run stencil --size 512 --sweeps 8 --workers 2 --policy fcfs > /dev/null || exit 99; \
          case $TANADA_SEED in 3) echo \"what went wrong\" >&2; {fault};; esac",
         env!("CARGO_BIN_EXE_tanada")
     );

@@ -1,4 +1,5 @@
-//! Work and span of what a recorder saw, compared with the longest path that the test finds in the same times by its own knowledge of the graph.
+//! Work and span of what a recorder saw, compared with the longest path that the test finds in the same times by its own knowledge of the
+//! graph.
 
 #![cfg(not(any(loom, shuttle)))]
 

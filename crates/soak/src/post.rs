@@ -21,12 +21,20 @@ struct Letters {
 #[derive(Default)]
 pub(crate) struct Post {
     /// Whether the caller carries out orders itself, at once: what other threads do is no part of a replay.
-    pub(crate) at_once: bool,
+    at_once: bool,
     letters: Mutex<Letters>,
     news: Condvar,
 }
 
 impl Post {
+    /// Returns an empty queue, or one whose orders are carried out `at_once`.
+    pub(crate) fn new(at_once: bool) -> Self {
+        Post {
+            at_once,
+            ..Post::default()
+        }
+    }
+
     /// Orders that one count of the task be resolved.
     pub(crate) fn resolve(&self, resolver: Resolver, token: Token) {
         match self.at_once {

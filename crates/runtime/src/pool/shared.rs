@@ -71,30 +71,41 @@ impl Schedule {
     }
 
     /// A worker looks for a task. Returns when it has its turn.
+    #[cold]
     pub(crate) fn searches(&self) {
         if let Some(actor) = replay::actor() {
             actor.point_idle(true);
         }
     }
 
-    /// Returns when this worker, with the task `next` in its hands if there is one, has its turn.
-    pub(crate) fn between(&self, worker: WorkerId, next: Option<&Ready>) {
-        if let Some(actor) = replay::actor() {
-            actor.point_idle(next.is_none());
-        }
-        if let Some(next) = next {
-            self.starts(worker, next);
-        }
-    }
-
-    /// This worker starts `task` at once.
-    pub(crate) fn starts(&self, worker: WorkerId, task: &Ready) {
+    /// The task goes on in which this worker waited.
+    #[cold]
+    pub(crate) fn resumes(&self) {
         if let Some(actor) = replay::actor() {
             actor.set_idle(false);
         }
-        if let Some(view) = executable::observed(task) {
-            self.turns.starts(self.pool, worker, &view);
+    }
+
+    /// Returns when this worker, with the task `next` in its hands, has its turn.
+    #[cold]
+    pub(crate) fn between(&self, worker: WorkerId, next: &Ready) {
+        // Who has a ticket of a nested graph still looks for a task.
+        if let Some(actor) = replay::actor() {
+            actor.point_idle(executable::observed(next).is_none());
         }
+        self.starts(worker, next);
+    }
+
+    /// This worker starts `task` at once.
+    #[cold]
+    pub(crate) fn starts(&self, worker: WorkerId, task: &Ready) {
+        let Some(view) = executable::observed(task) else {
+            return;
+        };
+        if let Some(actor) = replay::actor() {
+            actor.set_idle(false);
+        }
+        self.turns.starts(self.pool, worker, &view);
     }
 }
 

@@ -273,10 +273,10 @@ impl Turns {
         });
         let busy = |place: &Place| place.waits == Waits::Turn && !place.idle;
         let of_use = its.filter(|&its| is_there || busy(&state.places[its]));
-        if let Some(next) = of_use.or_else(|| state.first(busy)) {
-            // A task that is there and is not taken would be waited for without end.
-            state.vain += usize::from(is_there);
-            if state.vain < VAIN * (state.places.len() + 1) {
+        if let Some(next) = of_use.or_else(|| state.one_of(busy)) {
+            // One that looks for the task, and does not take it, would be asked without end.
+            state.vain += usize::from(!busy(&state.places[next]));
+            if state.vain <= VAIN * (state.places.len() + 1) {
                 return Some(next);
             }
         }
@@ -300,11 +300,7 @@ impl Turns {
             return state.pick(0);
         }
         // Those that look for a task may have something else to do: a call to answer, a ticket of a nested graph.
-        let at = state.vain;
-        let idle: Vec<usize> = (0..state.places.len())
-            .filter(|&me| can_go(&state.places[me]))
-            .collect();
-        (!idle.is_empty()).then(|| idle[at % idle.len()])
+        state.one_of(can_go)
     }
 
     /// A task starts on a worker.
@@ -431,6 +427,14 @@ impl Place {
 impl State {
     fn first(&self, of: impl Fn(&Place) -> bool) -> Option<usize> {
         self.places.iter().position(of)
+    }
+
+    /// Returns one of these actors, another one at each step.
+    fn one_of(&self, of: impl Fn(&Place) -> bool) -> Option<usize> {
+        let number = self.places.iter().filter(|place| of(place)).count() as u64;
+        let chosen = self.steps.checked_rem(number)?;
+        let mut able = (0..self.places.len()).filter(|&me| of(&self.places[me]));
+        able.nth(chosen as usize)
     }
 
     /// Picks one of the actors that can go on.

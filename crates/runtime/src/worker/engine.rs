@@ -109,12 +109,11 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                         self.core.graph.held.settle(&self.core);
                         next = self.turn();
                     }
+                    // Without a next task, the search comes to all that may disturb.
+                    let Some(next) = next else { break };
+                    (task, origin) = next;
                     if self.core.pool.is_disturbed() {
-                        self.disturbed(next.as_ref().map(|(task, _)| task));
-                    }
-                    match next {
-                        Some(next) => (task, origin) = next,
-                        None => break,
+                        task = self.disturbed(task);
                     }
                 }
                 if O::Worker::WATCHES {
@@ -142,7 +141,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     /// What may happen between two tasks: a fork in the last call of the policy, a call for this worker, or the turn of another one. It
     /// answers with its next task in its hands: to give that back would change the policy's order.
     #[cold]
-    fn disturbed(&self, next: Option<&Ready>) {
+    fn disturbed(&self, next: Ready) -> Ready {
         self.core.end_if_forked();
         if self.core.is_called() {
             if O::Worker::WATCHES {
@@ -154,8 +153,9 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             self.meter.found();
         }
         if let Some(schedule) = &self.core.pool.schedule {
-            schedule.between(self.core.id, next);
+            schedule.between(self.core.id, &next);
         }
+        next
     }
 
     /// Hands the released tasks to the policy and returns the next task, in one call. The caller looks whether the process has forked.
@@ -321,7 +321,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Engine for Worker<D, O, M> {
             return false;
         };
         if let Some(schedule) = &self.core.pool.schedule {
-            schedule.between(self.core.id, Some(&task));
+            schedule.between(self.core.id, &task);
         }
         self.execute_observed(task, origin);
         if !self.core.released.borrow().is_empty() {

@@ -423,6 +423,9 @@ impl Context<'_> {
                 self.run(worker, task);
             }
         }
+        if let Some(schedule) = &self.pool.schedule {
+            schedule.resumes();
+        }
         worker.graph.run(outer);
     }
 

@@ -149,14 +149,17 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
 /// Lets a node wait for `after`, and activates its task if that is ready.
 #[inline(always)]
 fn complete(context: Context<'_>, node: NodeRef, after: &[(NodeRef, u32)], ready: Option<Ready>) {
-    let ready = ready.or_else(|| {
-        // The guard, and the edges from tasks that have ended.
-        let mut dropped = 1;
-        for &(earlier, generation) in after {
-            dropped += u32::from(!earlier.add_successor(generation, node));
+    let ready = match ready {
+        Some(ready) => Some(ready),
+        None => {
+            // The guard, and the edges from tasks that have ended.
+            let mut dropped = 1;
+            for &(earlier, generation) in after {
+                dropped += u32::from(!earlier.add_successor(generation, node));
+            }
+            node.drop_edges(dropped)
         }
-        node.drop_edges(dropped)
-    });
+    };
     if let Some(ready) = ready {
         context.activate_registered(ready);
     }
