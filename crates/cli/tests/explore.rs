@@ -31,8 +31,12 @@ fn the_first_seed_that_fails_is_named_with_the_command_that_repeats_it() {
     assert_eq!(said.code, Some(1), "{}", said.err);
     assert!(said.out.starts_with("4 seed(s) in "), "{}", said.out);
     assert!(
-        said.out.contains("seed 3 failed: the program ended with exit code 7\n    what went wrong\na second run under this seed ended in the same way; again:\n    TANADA_SEED=3 sh -c '"),
-        "{}", said.out
+        said.out.contains(
+            "seed 3 failed: the program ended with exit code 7\n    what went wrong\n\
+             a second run under this seed ended in the same way; again:\n    TANADA_SEED=3 sh -c '"
+        ),
+        "{}",
+        said.out
     );
     assert!(
         said.err.contains("sh ended with exit code 7 under seed 3"),

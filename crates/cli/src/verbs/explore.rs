@@ -19,11 +19,15 @@ use tanada_runtime::Cancel;
 const ABOUT: &str = "Look for errors in the order of a program's tasks: run it under many seeds";
 
 const DETAILS: &str = "\
-    The program is built on the Tanada runtime. Under a seed (the variable TANADA_SEED) its workers run one at a time, and the seed says whose \
-    turn it is between two tasks, and whenever a body has registered or resolved a task. So a missing dependency, or a missing wait, shows under \
-    some seed, and the same seed shows it again. A seed fails if the program ends with another exit code than 0 or by a signal (a panic is one \
+    The program is built on the Tanada runtime. Under a seed (the variable TANADA_SEED) its workers run one at a time, \
+    and the seed says whose \
+    turn it is between two tasks, and whenever a body has registered or resolved a task. So a missing dependency, or a \
+    missing wait, shows under \
+    some seed, and the same seed shows it again. A seed fails if the program ends with another exit code than 0 or by a \
+    signal (a panic is one \
     of the two), or does not end in time. The exploration ends with the first seed that fails, and names the command that repeats it.\n\n\
-    Not covered are threads of the program's own outside of calls of a pool, what bodies do to each other by atomics while both run, and time: \
+    Not covered are threads of the program's own outside of calls of a pool, what bodies do to each other by atomics \
+    while both run, and time: \
     a program that depends on these may end otherwise under the same seed (docs/replay.md).";
 
 const EXAMPLES: &str = "\

@@ -1,7 +1,8 @@
 //! The schedule: which of its threads has the turn.
 //!
 //! A schedule has *actors*: the workers of its pools, and each thread outside while it is in a call of a pool. One actor has the *turn*;
-//! the others wait for it. What an actor does from one *point* to the next is a step: a point is every place at which it parks, and those at
+//! the others wait for it. What an actor does from one *point* to the next is a step: a point is every place at which it parks,
+//! and those at
 //! which the engine calls [`Actor::point`] (before a worker takes a task, between two tasks, after a body has registered or resolved a
 //! task). At a point the schedule picks who has the turn next, among the actors that can go on: by random numbers of a seed, or as
 //! decisions say that it follows. Which these actors are depends on what was done in turns only, so the same seed gives the same order.
