@@ -394,7 +394,7 @@ pub(crate) fn command_line() -> String {
 }
 
 /// Returns a word quoted for a shell.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,=:+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -21,7 +21,7 @@ use crate::host;
 use crate::recording::CHIP;
 use crate::rounds::{self, Engine, Pools, Row, Turn, once, timed};
 use std::time::Duration;
-use tanada_report::{Report, RunResult, SEQUENTIAL, Timeline};
+use tanada_report::{Profile, Report, RunResult, SEQUENTIAL, Timeline};
 use tanada_runtime::{BuildError, Cancel, DEFAULT_POLICY, Pool, Recorded, Recorder, Totals};
 use tanada_topology::Topology;
 use tanada_workloads::workload::{Facts, Flaws, RunError, phase_of};
@@ -227,6 +227,7 @@ pub(crate) fn steps(candidates: u32, repeat: u32, simulate: bool) -> u32 {
 struct Checked {
     totals: Totals,
     timeline: Timeline,
+    profile: Option<Profile>,
     wall: Duration,
     facts: Facts,
     difference: Option<String>,
@@ -332,6 +333,7 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         let (wall, recorded) = best.expect("at least one was recorded");
         let timeline = recorded.timeline(&label, name, engine.workers());
         Ok(Checked {
+            profile: recorded.profile_of(wall),
             totals: recorded.totals,
             timeline: match phase {
                 Some(phase) => window::of_phase(&timeline, &phase),
@@ -409,6 +411,7 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         for ((candidate, checked), lane) in candidates.iter().zip(checked).zip(lanes) {
             let recorded = Some((&checked.totals, checked.wall));
             let mut run = lane.to_result(workload, input, &checked.facts, recorded);
+            run.profile = checked.profile;
             run.honours_groups = candidate.reads_groups();
             add(run, checked.difference);
             report.timelines.push(checked.timeline);

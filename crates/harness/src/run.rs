@@ -135,6 +135,7 @@ fn report(
         let recorded = recorded.get(number);
         let counted = recorded.map(|(wall, recorded)| (&recorded.totals, *wall));
         let mut run = lane.to_result(workload, &input, &facts, counted);
+        run.profile = recorded.and_then(|(wall, recorded)| recorded.profile_of(*wall));
         run.honours_groups = registry::find(engine.name()).is_ok_and(|entry| entry.groups);
         report.runs.push(run);
         if let Some((_, recorded)) = recorded.filter(|(_, recorded)| !recorded.tasks.is_empty()) {

@@ -155,11 +155,27 @@ fn check_run(run: &RunResult) -> Result<(), String> {
             format!("`steals` is {steals}, but `origins.stolen` is {stolen}")
         })?;
     }
+    check_profile(run)?;
     check_limits(run)?;
     check_stalls(run)?;
     check_threads(run)?;
     run.caches.iter().try_for_each(check_cache)?;
     run.reuse.iter().try_for_each(check_reuse)
+}
+
+fn check_profile(run: &RunResult) -> Result<(), String> {
+    let Some(profile) = &run.profile else {
+        return Ok(());
+    };
+    let (work, span) = (profile.work_ns, profile.span_ns);
+    refuse(span > work, || {
+        format!("the span of {span} ns in `profile` is longer than the work of {work}")
+    })?;
+    let parts = profile.path.iter().map(|part| part.ns);
+    let path = parts.fold(0_u64, u64::saturating_add);
+    refuse(path != span, || {
+        format!("the parts of the path in `profile` make {path} ns and not the span of {span}")
+    })
 }
 
 fn check_limits(run: &RunResult) -> Result<(), String> {

@@ -16,6 +16,7 @@ use crate::classes::{Classes, ColourBy};
 use crate::colours::hex;
 use crate::columns::{Column, columns, shared_settings, tables, thousands};
 use crate::headline::headlines;
+use crate::profile;
 use crate::schema::{Engine, Report, RunResult, Timeline};
 use crate::svg;
 
@@ -84,8 +85,15 @@ fn script_safe(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 
-/// Writes the verdicts, or the headlines of a report without verdicts; how they follow from the runs is folded.
+/// Writes the verdicts, or the headlines of a report without verdicts; how they follow from the runs is folded. Then work and span.
 fn write_summary(page: &mut String, report: &Report) {
+    write_claims(page, report);
+    for sentence in profile::sentences(report) {
+        write_claim(page, &escape(&sentence), false, "", &[]);
+    }
+}
+
+fn write_claims(page: &mut String, report: &Report) {
     if report.verdicts.is_empty() {
         for headline in headlines(report) {
             // One line for each sentence about groups, below the line about speed.

@@ -43,6 +43,7 @@ mod html;
 pub mod judge;
 mod parts;
 mod perfetto;
+mod profile;
 mod schema;
 #[cfg(feature = "render")]
 mod svg;
@@ -61,6 +62,7 @@ pub use columns::{Cell, thousands};
 pub use html::to_html;
 pub use parts::{Accesses, CacheUse, Limits, NameUse, Reuse, Stalls};
 pub use perfetto::to_perfetto;
+pub use profile::{PathPart, Profile};
 pub use schema::{
     BASELINE, Engine, Event, Events, Memory, Origin, OriginCounts, Report, RunResult, SCHEMA,
     SEQUENTIAL, Seconds, TODAY, Timeline, Unit, Verdict,

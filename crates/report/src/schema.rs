@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::parts::{CacheUse, Limits, Reuse, Stalls};
+use crate::profile::Profile;
 use crate::threads::ThreadRun;
 
 /// Name and version of the schema; the value of the key `schema` of every report.
@@ -400,6 +401,9 @@ pub struct RunResult {
     /// The number of tasks by origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origins: Option<OriginCounts>,
+    /// Work and span of the recorded tasks, and what lies on the longest path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// Whether the output equals the sequential reference bit by bit; absent if it was not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identical: Option<bool>,

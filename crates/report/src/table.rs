@@ -6,6 +6,7 @@ use comfy_table::{
 
 use crate::columns::{Cell, Column, columns, shared_settings, tables};
 use crate::headline::{comparable_sets, headlines, speed};
+use crate::profile;
 use crate::schema::{Report, RunResult, Verdict};
 
 /// The columns that follow verdicts; the page has all.
@@ -62,6 +63,9 @@ pub fn to_markdown(report: &Report) -> String {
         for headline in headlines(report) {
             out.push_str(&format!("\n{}\n", headline.text.replace('\n', "\n\n")));
         }
+    }
+    for sentence in profile::sentences(report) {
+        out.push_str(&format!("\n{sentence}\n"));
     }
     out
 }
@@ -136,8 +140,16 @@ fn text(table: &Table) -> String {
     format!("{}\n", table.trim_fmt())
 }
 
-/// Returns a report as text for a terminal of `width` columns; `None`: no terminal.
+/// Returns a report as text for a terminal of `width` columns; `None`: no terminal. Work and span stand first.
 fn render(report: &Report, width: Option<usize>) -> String {
+    let mut sentences = profile::sentences(report);
+    if !sentences.is_empty() {
+        sentences.push(String::new());
+    }
+    sentences.join("\n") + &render_runs(report, width)
+}
+
+fn render_runs(report: &Report, width: Option<usize>) -> String {
     if !report.verdicts.is_empty() {
         return verdicts(report, width);
     }

@@ -1,5 +1,6 @@
 //! The errors of graphs and pools.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use tanada_policy::governors::UnknownGovernor;
@@ -161,7 +162,7 @@ pub enum BuildError {
         /// Its value.
         value: String,
         /// What its value should be.
-        wanted: &'static str,
+        wanted: Cow<'static, str>,
     },
     /// The topology of this machine could not be read.
     Topology(String),

@@ -59,10 +59,12 @@ pub mod messages;
 #[allow(unsafe_code)]
 mod name;
 mod observer;
+mod parking;
 #[allow(unsafe_code)]
 mod pool;
 #[allow(unsafe_code)]
 mod process;
+pub mod replay;
 mod team;
 #[allow(unsafe_code)]
 mod worker;
@@ -76,8 +78,11 @@ pub use graph::{
 #[doc(hidden)]
 pub use marks::RECORDABLE;
 pub use name::Name;
-pub use observer::{Observer, Recorded, RecordedTask, Recorder, TaskView, Totals, WorkerObserver};
+pub use observer::{
+    Observer, PathPart, Profile, Recorded, RecordedTask, Recorder, TaskView, Totals, WorkerObserver,
+};
 pub use pool::{Bind, DEFAULT_POLICY, MAX_WORKERS, Pool, PoolBuilder};
+pub use replay::Replay;
 pub use tanada_policy::{Hints, WorkerId, deliveries, registry as policies};
 pub use team::{Member, Region, RegionDecision, Schedule};
 #[doc(hidden)]

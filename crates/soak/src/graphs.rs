@@ -8,7 +8,9 @@ use serde::Serialize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tanada_policy::registry;
-use tanada_runtime::{Cancel, GraphError, Pool, Scope, Template, TemplateBuilder, Token};
+use tanada_runtime::{
+    Cancel, GraphError, Pool, PoolBuilder, Replay, Scope, Template, TemplateBuilder, Token,
+};
 
 /// The payload of planned panics. The panic hook is not called for them.
 struct Planned;
@@ -30,6 +32,8 @@ pub(crate) struct Done {
 pub(crate) struct World<'a> {
     pub(crate) pools: &'a [Pool],
     pub(crate) post: &'a Post,
+    /// The schedule of all pools, if the case is replayed.
+    pub(crate) replay: Option<&'a Replay>,
     pub(crate) done: &'a Done,
 }
 
@@ -231,7 +235,7 @@ impl<'a> Run<'a> {
             self.run_nested(scope, nested, number);
         }
         if job.own_pool {
-            own_pool(job, self.ledger);
+            own_pool(job, self.ledger, self.world.replay);
         }
         match self.plan.mishap {
             Mishap::Panic(at) if at == number => resume_unwind(Box::new(Planned)),
@@ -255,12 +259,20 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Returns the builder with this schedule, if there is one.
+pub(crate) fn scheduled(pool: PoolBuilder, replay: Option<&Replay>) -> PoolBuilder {
+    match replay {
+        Some(replay) => pool.replay(replay),
+        None => pool,
+    }
+}
+
 /// A pool that lives in one task.
-fn own_pool(job: &Job, ledger: &Ledger) {
+fn own_pool(job: &Job, ledger: &Ledger, replay: Option<&Replay>) {
     let policies = registry::native();
     let policy = policies[job.hints.user as usize % policies.len()].name;
     let pool = Pool::builder().workers(1 + job.hints.depth % 3);
-    let pool = match pool.policy(policy).build() {
+    let pool = match scheduled(pool.policy(policy), replay).build() {
         Ok(pool) => pool,
         Err(error) => return ledger.found(format!("a pool in a task: {error}")),
     };
@@ -381,6 +393,9 @@ pub(crate) fn template(
         findings
     };
     let seeds: Vec<u64> = (0..instances).map(|_| rng.u64(..)).collect();
+    if world.replay.is_some() {
+        return seeds.into_iter().flat_map(instance).collect();
+    }
     // Joined one by one: ThreadSanitizer does not understand how a scope of threads waits for all of them.
     std::thread::scope(|threads| {
         let spawn = |&seed: &u64| threads.spawn(move || instance(seed));

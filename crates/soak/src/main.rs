@@ -196,7 +196,7 @@ fn soak(arguments: &Arguments, watchdog: &Watchdog, stop: &AtomicBool) -> Summar
             let (cases, tasks) = (counted(cases, "case"), counted(tasks, "task"));
             eprintln!("{seconds:6} s: {cases}, {tasks}, now seed {seed}");
         }
-        let mut texts = case.run(&done);
+        let mut texts = case.run(&done, None);
         texts.extend(watch::threads_left(base));
         cases += 1;
         memory.look();

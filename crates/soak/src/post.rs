@@ -20,19 +20,35 @@ struct Letters {
 /// The queue of that thread's orders. (A channel of the standard library is not instrumented, so ThreadSanitizer would report it.)
 #[derive(Default)]
 pub(crate) struct Post {
+    /// Whether the caller carries out orders itself, at once: what other threads do is no part of a replay.
+    at_once: bool,
     letters: Mutex<Letters>,
     news: Condvar,
 }
 
 impl Post {
+    /// Returns an empty queue, or one whose orders are carried out `at_once`.
+    pub(crate) fn new(at_once: bool) -> Self {
+        Post {
+            at_once,
+            ..Post::default()
+        }
+    }
+
     /// Orders that one count of the task be resolved.
     pub(crate) fn resolve(&self, resolver: Resolver, token: Token) {
-        self.send(Letter::Resolve(resolver, token));
+        match self.at_once {
+            true => self.carry_out(Letter::Resolve(resolver, token)),
+            false => self.send(Letter::Resolve(resolver, token)),
+        }
     }
 
     /// Orders a cancellation after a pause that is a function of `seed`: up to half a millisecond.
     pub(crate) fn cancel(&self, cancel: &Cancel, seed: u64) {
         let pause = Duration::from_micros(1 << (seed % 10));
+        if self.at_once {
+            return cancel.cancel();
+        }
         self.send(Letter::Cancel(cancel.clone(), pause));
     }
 
@@ -45,6 +61,21 @@ impl Post {
     pub(crate) fn close(&self) {
         self.letters.lock().closed = true;
         self.news.notify_one();
+    }
+
+    fn carry_out(&self, letter: Letter) {
+        match letter {
+            Letter::Resolve(resolver, token) => {
+                if let Err(error) = resolver.resolve(token) {
+                    let text = format!("resolving from outside: {error}");
+                    self.letters.lock().findings.push(text);
+                }
+            }
+            Letter::Cancel(cancel, pause) => {
+                std::thread::sleep(pause);
+                cancel.cancel();
+            }
+        }
     }
 
     /// Carries out orders until the queue is closed. Returns all findings.
@@ -62,18 +93,7 @@ impl Post {
                     self.news.wait(&mut letters);
                 }
             };
-            match letter {
-                Letter::Resolve(resolver, token) => {
-                    if let Err(error) = resolver.resolve(token) {
-                        let text = format!("resolving from outside: {error}");
-                        self.letters.lock().findings.push(text);
-                    }
-                }
-                Letter::Cancel(cancel, pause) => {
-                    std::thread::sleep(pause);
-                    cancel.cancel();
-                }
-            }
+            self.carry_out(letter);
         }
     }
 }

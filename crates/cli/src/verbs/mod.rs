@@ -4,6 +4,7 @@ mod charging;
 mod chosen;
 mod compare;
 mod completions;
+mod explore;
 mod import;
 mod machines;
 mod man;
@@ -43,6 +44,7 @@ enum Verb {
     Compare(Made<compare::Args>),
     Run(Made<run::Args>),
     Record(Made<record::Args>),
+    Explore(explore::Args),
     Import(import::Args),
     Omp(omp::Args),
     Report(report::Args),
@@ -109,6 +111,7 @@ pub fn main() -> ExitCode {
         Verb::Compare(Made(args)) => compare::run(args),
         Verb::Run(Made(args)) => run::run(args),
         Verb::Record(Made(args)) => record::run(args),
+        Verb::Explore(args) => explore::run(&args),
         Verb::Import(args) => import::run(args),
         Verb::Omp(_) => unreachable!("it has returned"),
         Verb::Report(args) => report::run(args),

@@ -195,6 +195,12 @@ pub(crate) fn hints(task: &Ready) -> Hints {
     hints
 }
 
+/// Returns what observers see of a task that has not run; `None` of what they do not see.
+pub(crate) fn observed(task: &Ready) -> Option<TaskView> {
+    let task = Runnable(header_of(task));
+    task.is_observed().then(|| task.view())
+}
+
 /// Returns the graph that `task` was registered in; null of a task of a template, and of a ticket.
 pub(crate) fn graph_of(task: &Ready) -> *const GraphCore {
     let header = header_of(task);

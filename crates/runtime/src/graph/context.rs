@@ -2,6 +2,7 @@
 
 use super::GraphCore;
 use super::slab::{NodeRef, Slab};
+use crate::parking;
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
 use std::cell::{Cell, RefCell};
@@ -150,7 +151,7 @@ impl Context<'_> {
             return;
         }
         while self.graph.activities() > bound / 2 && !self.pool.is_forked() {
-            std::thread::sleep(PAUSE);
+            parking::pause(PAUSE);
             let now = self.graph.activities();
             vain = if now < least { 0 } else { vain + 1 };
             least = least.min(now);

@@ -33,7 +33,7 @@ mod template;
 pub use self::core::Cancel;
 pub(crate) use self::core::{CHECKS, GraphCore, LOST_CHECK};
 pub(crate) use local::GraphLocal;
-pub(crate) use nested::{Order, Own};
+pub(crate) use nested::{Entries, Order, Own};
 pub(crate) use observer::{GraphObserver, TaskId, Watch};
 pub use scope::{Resolver, SGroup, Scope, TGroup, TaskBuilder, Token, TooLate};
 pub(crate) use shared::GraphShared;

@@ -3,6 +3,7 @@
 use super::slab::NodeRef;
 use crate::observer::TaskView;
 use crate::pool::PoolShared;
+use std::panic::Location;
 use tanada_policy::Ready;
 
 /// Identifies a task in the calls of a [`GraphObserver`]: its address, and its generation among the tasks at that address.
@@ -28,8 +29,15 @@ pub(crate) trait GraphObserver: Sync {
     /// A graph that is not nested begins on `pool`; its body is about to register tasks.
     fn begins(&self, _run: u64, _pool: &PoolShared) {}
 
-    /// This thread has registered a task, which is not ready yet.
-    fn registered(&self, _run: u64, _task: TaskId, _view: &TaskView) {}
+    /// This thread has registered a task, which is not ready yet, at `line` of the program, if that is known.
+    fn registered(
+        &self,
+        _run: u64,
+        _task: TaskId,
+        _view: &TaskView,
+        _line: Option<&'static Location<'static>>,
+    ) {
+    }
 
     /// `later` waits for `earlier`.
     fn edge(&self, _run: u64, _earlier: TaskId, _later: TaskId) {}
@@ -37,8 +45,11 @@ pub(crate) trait GraphObserver: Sync {
     /// This thread is about to resolve a count of `task`, or to make `task` wait for another.
     fn resolves(&self, _run: u64, _task: TaskId) {}
 
-    /// A run of a template begins in the room at address `room`. `list` reports its tasks and edges.
-    fn begins_in_room(&self, _run: u64, _room: usize, _list: &mut dyn FnMut()) {}
+    /// This thread has registered a task of a graph, or resolved one, in a body, and is about to go on with that.
+    fn acted(&self) {}
+
+    /// A run of a template begins in a room, the `number`th of the process, at this address. `list` reports its tasks and edges.
+    fn begins_in_room(&self, _run: u64, _address: usize, _number: u64, _list: &mut dyn FnMut()) {}
 
     /// A task became ready on a thread that is no worker. Returns the task if it may go to the policy now; else the observer passes it to
     /// `pool` later.

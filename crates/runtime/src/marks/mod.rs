@@ -31,6 +31,7 @@ use crate::observer::{Observer, TaskView, WorkerObserver};
 use crate::pool::PoolShared;
 use line::say;
 use std::fmt;
+use std::panic::Location;
 // Not `parking_lot`'s mutex: its table of waiting threads grows when a thread waits for the first time. That is a matter of chance, and
 // would move what that thread's tasks allocate.
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -104,7 +105,13 @@ impl GraphObserver for Marks {
     }
 
     #[cold]
-    fn registered(&self, run: u64, task: TaskId, view: &TaskView) {
+    fn registered(
+        &self,
+        run: u64,
+        task: TaskId,
+        view: &TaskView,
+        _line: Option<&'static Location<'static>>,
+    ) {
         let TaskId {
             address,
             generation,
@@ -145,7 +152,7 @@ impl GraphObserver for Marks {
     }
 
     #[cold]
-    fn begins_in_room(&self, run: u64, room: usize, list: &mut dyn FnMut()) {
+    fn begins_in_room(&self, run: u64, room: usize, _number: u64, list: &mut dyn FnMut()) {
         say_apart(format_args!("room {room:x} {run}"));
         list();
         say_apart(format_args!("roomed"));

@@ -6,6 +6,10 @@ use tanada_queues::sync::atomic::AtomicU32;
 /// Waits while `word` is `expected`, until another thread calls [`wake`] or `until` has come. May return for no reason.
 #[cfg(not(shuttle))]
 pub(super) fn wait(word: &AtomicU32, expected: u32, until: Option<Time>, shared: bool) {
+    if let Some(actor) = crate::replay::actor() {
+        // Other threads of the schedule may send; the caller looks again.
+        return actor.poll();
+    }
     let until = until.map(super::clock::timespec);
     // Whatever it returns, the caller looks at its condition again.
     let _ = rustix::thread::futex::wait_bitset(

@@ -6,12 +6,13 @@ use super::error::{ChannelError, RecvError};
 use super::lateness::Lateness;
 use super::memory::load;
 use super::{LOOK_FOR_DEATHS, clock, futex, presence};
+use crate::parking;
 use std::fmt;
 use std::task::{Context, Poll};
 use std::time::Instant;
 use tanada_policy::Time;
 use tanada_queues::sync::atomic::Ordering;
-use tanada_queues::sync::{Arc, spin_loop, thread};
+use tanada_queues::sync::{Arc, spin_loop};
 use tanada_queues::{Descriptor, LaneReceiver, Padded};
 
 #[cfg(not(shuttle))]
@@ -319,7 +320,7 @@ impl Receiver {
         for round in 0..self.core.spin {
             match round {
                 0..PAUSES => (0..1_u32 << round).for_each(|_| spin_loop()),
-                _ => thread::yield_now(),
+                _ => parking::yield_now(),
             }
             if let Some(found) = self.look()? {
                 return Ok(Some(found));
@@ -358,7 +359,7 @@ impl Receiver {
                 buried = now;
                 self.bury();
             }
-            thread::yield_now();
+            parking::yield_now();
         }
     }
 

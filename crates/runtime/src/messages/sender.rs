@@ -4,13 +4,14 @@ use super::channel::{Claim, Core};
 use super::error::{ChannelError, SendError};
 use super::memory::store;
 use super::{LOOK_FOR_DEATHS, clock, futex, presence};
+use crate::parking;
 use std::fmt;
 use std::time::Instant;
 use tanada_policy::Time;
 use tanada_queues::LaneSender;
 use tanada_queues::sync::Arc;
 use tanada_queues::sync::atomic::{AtomicU64, Ordering};
-use tanada_queues::sync::{spin_loop, thread, total_order};
+use tanada_queues::sync::{spin_loop, total_order};
 
 /// Sends messages through a lane of its own. Dropping it frees the lane.
 pub struct Sender {
@@ -195,7 +196,7 @@ impl Sender {
                 }
                 spin_loop();
             }
-            thread::yield_now();
+            parking::yield_now();
             let now = clock::now();
             if until.is_some_and(|until| until <= now) {
                 return Err(SendError::TimedOut);

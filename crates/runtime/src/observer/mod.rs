@@ -1,7 +1,10 @@
 //! Observers of workers: a type parameter of the pool's builder, which costs nothing unless it is used.
 
+mod profile;
 mod recorder;
 
+pub(crate) use profile::{DEPENDENCIES, described};
+pub use profile::{PathPart, Profile};
 pub use recorder::{Recorded, RecordedTask, Recorder, Totals};
 
 use std::fmt;
@@ -34,6 +37,12 @@ pub trait Observer: Send + Sync + 'static {
 
     /// Makes and returns the part of `worker`. Called once for each worker, on the thread that makes the pool.
     fn worker(&self, worker: WorkerId) -> Self::Worker;
+
+    /// Returns whether the dependencies of tasks are to be kept for [`Recorded::profile`].
+    #[doc(hidden)]
+    fn keeps_dependencies(&self) -> bool {
+        false
+    }
 }
 
 /// Watches one worker; called on its thread. `start` and `end` are on the hot path. A panic in one of the functions ends the process. So

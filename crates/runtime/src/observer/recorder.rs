@@ -1,9 +1,11 @@
 //! An observer that counts tasks and records when they ran.
 
+use super::profile::{self, Profile};
 use super::{Observer, TaskView, WorkerObserver};
 use crate::process::Process;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tanada_policy::{Origin, WorkerId};
 
@@ -86,6 +88,10 @@ pub struct RecordedTask {
     pub start_ns: u64,
     /// When its body ended.
     pub end_ns: u64,
+    /// Its address in memory.
+    pub(super) address: usize,
+    /// Its number among all executions that were recorded by this process.
+    pub(super) number: u64,
 }
 
 /// What a [`Recorder`] has gathered.
@@ -95,6 +101,8 @@ pub struct Recorded {
     pub totals: Totals,
     /// The kept tasks: those of one worker in the order of their ends, worker by worker.
     pub tasks: Vec<RecordedTask>,
+    /// The dependencies, if they were kept.
+    dependencies: Option<profile::Kept>,
 }
 
 impl Recorded {
@@ -102,10 +110,35 @@ impl Recorded {
         self.totals.add(&other.totals);
         self.tasks.extend(other.tasks);
     }
+
+    /// Returns work and span of what was recorded; `None` unless every task was ([`Recorder::all`]). Costs some 200 ns a task.
+    pub fn profile(&self) -> Option<Profile> {
+        let kept = self.dependencies.as_ref()?;
+        Some(profile::profile(&self.tasks, kept))
+    }
 }
 
 #[cfg(feature = "report")]
 impl Recorded {
+    /// Returns [`Recorded::profile`] in the schema of reports, for a run that took `wall`.
+    pub fn profile_of(&self, wall: Duration) -> Option<tanada_report::Profile> {
+        let profile = self.profile()?;
+        let part = |part: super::PathPart| tanada_report::PathPart {
+            name: part.name.to_owned(),
+            line: part.line.map_or_else(String::new, |line| {
+                format!("{}:{}", line.file(), line.line())
+            }),
+            tasks: part.tasks,
+            ns: part.ns,
+        };
+        Some(tanada_report::Profile {
+            work_ns: profile.work_ns,
+            span_ns: profile.span_ns,
+            wall_ns: wall.as_nanos() as u64,
+            path: profile.path.into_iter().map(part).collect(),
+        })
+    }
+
     /// Returns the kept tasks in the schema of reports: as the timeline called `label` of a run with this policy and number of workers.
     pub fn timeline(&self, label: &str, policy: &str, workers: u16) -> tanada_report::Timeline {
         use tanada_report::{Event, Origin as From, Timeline, Unit};
@@ -143,6 +176,8 @@ struct Shared {
     /// The process that made the recorder.
     home: Process,
     keep: Box<Keep>,
+    /// Whether it keeps all, and dependencies, too.
+    all: bool,
     lanes: Mutex<Lanes>,
 }
 
@@ -193,17 +228,24 @@ impl std::fmt::Debug for Recorder {
 impl Recorder {
     /// Records the tasks for which `keep` returns true. It is called once for each task, after the task's end.
     pub fn keep(keep: impl Fn(&TaskView) -> bool + Send + Sync + 'static) -> Self {
+        Self::new(Box::new(keep), false)
+    }
+
+    fn new(keep: Box<Keep>, all: bool) -> Self {
         Recorder(Arc::new(Shared {
             zero: Instant::now(),
             home: Process::this(),
-            keep: Box::new(keep),
+            keep,
+            all,
             lanes: Mutex::default(),
         }))
     }
 
-    /// Returns a recorder of every task, in 64 bytes each.
+    /// Returns a recorder of every task, in 80 bytes each, and of their dependencies, for [`Recorded::profile`]: in 56 bytes for each task
+    /// and dependency of a dynamic graph, and once for each room of a template. The dependencies are kept for all such recorders of the
+    /// process together: of two that are in use at the same time, the first that is taken gets them.
     pub fn all() -> Self {
-        Self::keep(|_| true)
+        Self::new(Box::new(|_| true), true)
     }
 
     /// Returns a recorder of no task, which keeps sums only.
@@ -219,6 +261,7 @@ impl Recorder {
         };
         lanes.settle();
         let mut all = std::mem::take(&mut lanes.ended);
+        all.dependencies = self.0.all.then(profile::take);
         let own = |lane: &&Arc<Lane>| lane.home.is_this();
         for lane in lanes.of_workers.iter().filter(own) {
             all.add(std::mem::take(&mut *lane.recorded.lock()));
@@ -238,6 +281,10 @@ impl Recorder {
 impl Observer for Recorder {
     type Worker = RecorderWorker;
 
+    fn keeps_dependencies(&self) -> bool {
+        self.0.all
+    }
+
     fn worker(&self, worker: WorkerId) -> RecorderWorker {
         let lane = Arc::new(Lane {
             home: Process::this(),
@@ -253,6 +300,7 @@ impl Observer for Recorder {
             worker,
             started: Vec::new(),
             ended: None,
+            number: u64::from(NUMBERS.fetch_add(1, Ordering::Relaxed)) << 40,
         }
     }
 }
@@ -265,9 +313,24 @@ pub struct RecorderWorker {
     worker: WorkerId,
     /// Start and origin of the tasks that run on this worker, the innermost last: a task that waits for a nested graph runs others
     /// meanwhile.
-    started: Vec<(u64, Origin)>,
+    started: Vec<Started>,
     /// When the last outermost task ended, unless the worker has searched since.
     ended: Option<u64>,
+    /// The number of the last execution: that of the worker among all that were recorded, in the upper bits.
+    number: u64,
+}
+
+/// Numbers of recorded workers, from 1.
+static NUMBERS: AtomicU32 = AtomicU32::new(1);
+
+/// A task that has started.
+#[derive(Debug)]
+struct Started {
+    start: u64,
+    origin: Origin,
+    number: u64,
+    /// The execution in which it started, or 0.
+    outer: u64,
 }
 
 impl RecorderWorker {
@@ -285,12 +348,20 @@ impl WorkerObserver for RecorderWorker {
             lane.totals.scheduling_ns += now - ended;
             lane.totals.turns += 1;
         }
-        self.started.push((now, origin));
+        self.number += 1;
+        self.started.push(Started {
+            start: now,
+            origin,
+            number: self.number,
+            outer: profile::set_running(self.number),
+        });
     }
 
     fn end(&mut self, task: &TaskView) {
         let now = self.now();
-        let (start, origin) = self.started.pop().expect("a task that ends has started");
+        let started = self.started.pop().expect("a task that ends has started");
+        let Started { start, origin, .. } = started;
+        profile::set_running(started.outer);
         // Before the lock: it is code of the user's, which may call `Recorder::take`.
         let keep = (self.recorder.0.keep)(task);
         let mut lane = self.lane.recorded.lock();
@@ -310,6 +381,8 @@ impl WorkerObserver for RecorderWorker {
                 origin,
                 start_ns: start,
                 end_ns: now,
+                address: task.address,
+                number: started.number,
             });
         }
     }

@@ -1,12 +1,14 @@
 //! How pools are described and made.
 
 use super::bind::Unbound;
+use super::shared::Schedule;
 use super::{Bind, Pool, PoolShared};
 use crate::error::BuildError;
 use crate::governor::{Chosen, Governing, Ungoverned};
 use crate::graph::Watch;
 use crate::marks::{self, MARKS, Marked};
-use crate::observer::Observer;
+use crate::observer::{DEPENDENCIES, Observer};
+use crate::replay::{self, Actor, Follow, Replay, STEPS};
 use crate::team::{RegionMaker, Regions};
 use crate::worker::{EndOnPanic, Stack, Worker, WorkerCore};
 use std::sync::Arc;
@@ -33,6 +35,7 @@ pub struct PoolBuilder<O = (), G = Ungoverned> {
     observer: O,
     governor: G,
     regions: RegionMaker,
+    replay: Option<Replay>,
 }
 
 impl Default for PoolBuilder {
@@ -47,6 +50,7 @@ impl Default for PoolBuilder {
             observer: (),
             governor: Ungoverned,
             regions: RegionMaker::usual(),
+            replay: None,
         }
     }
 }
@@ -157,6 +161,19 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         self
     }
 
+    /// Lets the workers take turns as `replay` says, so that the run can be repeated; by default as the environment
+    /// says: `TANADA_SEED=N` as
+    /// [`Replay::seed`], `TANADA_FOLLOW=FILE` as [`Replay::follow`]. With `TANADA_DECISIONS=FILE` the decisions are written to a file, in
+    /// a free run, too. Then each thread that makes pools has a schedule of its own; the second one of the process appends `.1`
+    /// to the names
+    /// of the files, and so on.
+    ///
+    /// A pool with a schedule has no governor. While `tanada record` records the program, there are no schedules.
+    pub fn replay(mut self, replay: &Replay) -> Self {
+        self.replay = Some(replay.clone());
+        self
+    }
+
     fn map<P, H>(self, map: impl FnOnce(O, G) -> (P, H)) -> PoolBuilder<P, H> {
         let PoolBuilder {
             workers,
@@ -168,6 +185,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             observer,
             governor,
             regions,
+            replay,
         } = self;
         let (observer, governor) = map(observer, governor);
         PoolBuilder {
@@ -180,6 +198,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             observer,
             governor,
             regions,
+            replay,
         }
     }
 
@@ -195,7 +214,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             let workers = value.trim().parse().map_err(|_| BuildError::Environment {
                 variable: WORKERS,
                 value,
-                wanted: "a number of workers",
+                wanted: "a number of workers".into(),
             })?;
             self.workers = Some(workers);
         }
@@ -233,7 +252,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     ///
     /// # Panics
     /// If `D::build` does not make one local state for each worker.
-    pub fn build_with<D: Dispatcher>(self, name: &str) -> Result<Pool, BuildError> {
+    pub fn build_with<D: Dispatcher>(mut self, name: &str) -> Result<Pool, BuildError> {
         if D::NEEDS_PREPARED {
             return Err(NotNative::named(name).into());
         }
@@ -242,7 +261,34 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             let marked = marked.map(|observer, _| (Marked(observer), Ungoverned));
             return marked.make::<marks::Reference>(marks::REFERENCE, Watch(Some(&MARKS)));
         }
-        self.make::<D>(name, Watch::default())
+        let asked = match self.replay.take() {
+            Some(replay) => Some(replay),
+            None => replay::of_environment()?,
+        };
+        // In a child of `fork(2)` a schedule of its parent means nothing.
+        let asked = asked.filter(|replay| replay.turns().is_ours());
+        let dependencies = self.observer.keeps_dependencies();
+        let watch = Watch(match dependencies {
+            true => Some(&DEPENDENCIES),
+            false => None,
+        });
+        let Some(replay) = asked else {
+            return self.make::<D>(name, watch);
+        };
+        let turns = Arc::clone(replay.turns());
+        self.replay = Some(replay);
+        if !turns.takes_turns() {
+            return self.make::<D>(name, watch);
+        }
+        self.regions = RegionMaker::usual();
+        let stepped = self.map(|observer, _| (observer, Ungoverned));
+        let _entered = turns.enter();
+        // Both observers report points.
+        let watch = Watch(watch.0.or(Some(&STEPS)));
+        match turns.follows() {
+            true => stepped.make::<Follow>(name, watch),
+            false => stepped.make::<D>(name, watch),
+        }
     }
 
     fn make<D: Dispatcher>(self, name: &str, watch: Watch) -> Result<Pool, BuildError> {
@@ -265,6 +311,10 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         let governed = self.governor.start(workers, topology.default_workers())?;
         let placement = topology.place(workers);
         let regions = Regions::new(&placement, topology.quota(), &self.regions)?;
+        let schedule = self
+            .replay
+            .as_ref()
+            .map(|replay| Schedule::new(replay.turns()));
         let (dispatcher, locals) = D::build(&Site::new(&placement, self.seed));
         assert_eq!(
             locals.len(),
@@ -282,6 +332,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             topology.usable().len(),
             watch,
             governed.clone(),
+            schedule,
         );
         let handle = Pool::new(Arc::clone(&pool));
         let stack_size = self.stack_size.unwrap_or_else(default_stack_size);
@@ -290,10 +341,16 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             let (pool, dispatcher) = (Arc::clone(&pool), Arc::clone(&dispatcher));
             let observer = self.observer.worker(id);
             let meter = G::meter(&governed, id.index());
+            let actor = pool
+                .schedule
+                .as_ref()
+                .and_then(|schedule| schedule.add_worker(id));
+            let turns = actor.clone();
             let thread = std::thread::Builder::new()
                 .name(format!("tanada-{}", id.0))
                 .stack_size(stack_size)
                 .spawn(move || {
+                    let _arrived = turns.map(Actor::arrive);
                     bind.apply(id, &pool.placement);
                     let stack = Stack::of_this_thread(stack_size);
                     let core = WorkerCore::new(id, pool, stack);
@@ -304,12 +361,16 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
                     });
                 });
             // On an error `handle` is dropped, which ends the workers that have started.
-            handle
-                .shared()
-                .add_thread(thread.map_err(|source| BuildError::Thread {
+            let thread = thread.map_err(|source| {
+                if let Some(actor) = actor {
+                    actor.forget();
+                }
+                BuildError::Thread {
                     worker: id.0,
                     source,
-                })?);
+                }
+            })?;
+            handle.shared().add_thread(thread);
         }
         Ok(handle)
     }

@@ -1,9 +1,11 @@
 //! What all threads of a pool share.
 
 use crate::error::GraphError;
+use crate::executable;
 use crate::governor::{Blocked, Governed};
 use crate::graph::{CHECKS, GraphShared, LOST_CHECK, Order, Own, Watch};
 use crate::process::{self, Process};
+use crate::replay::{self, Actor, Entered, FollowNested, Turns};
 use crate::team::{Part, Regions};
 use crate::worker;
 use crate::worker::calls::Calls;
@@ -35,11 +37,76 @@ pub(crate) struct PoolShared {
     /// Number of workers that run a task which waits for a graph.
     pub(crate) waiting: AtomicUsize,
     pub(super) governed: Option<Arc<Governed>>,
+    pub(crate) schedule: Option<Schedule>,
     gate: Box<dyn Gate>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     poison: Mutex<Poison>,
     /// Hardware threads that the process may use.
     hardware_threads: usize,
+}
+
+/// The schedule that a pool is part of.
+pub(crate) struct Schedule {
+    turns: Arc<Turns>,
+    /// The pool's number there.
+    pool: u32,
+}
+
+impl Schedule {
+    pub(super) fn new(turns: &Arc<Turns>) -> Self {
+        Schedule {
+            turns: Arc::clone(turns),
+            pool: turns.add_pool(),
+        }
+    }
+
+    /// Returns the schedule without the pool.
+    pub(crate) fn turns(&self) -> &Arc<Turns> {
+        &self.turns
+    }
+
+    /// Adds and returns a worker, unless the workers run as they like.
+    pub(super) fn add_worker(&self, worker: WorkerId) -> Option<Actor> {
+        self.turns.add_worker(self.pool, worker)
+    }
+
+    /// A worker looks for a task. Returns when it has its turn.
+    #[cold]
+    pub(crate) fn searches(&self) {
+        if let Some(actor) = replay::actor() {
+            actor.point_idle(true);
+        }
+    }
+
+    /// The task goes on in which this worker waited.
+    #[cold]
+    pub(crate) fn resumes(&self) {
+        if let Some(actor) = replay::actor() {
+            actor.set_idle(false);
+        }
+    }
+
+    /// Returns when this worker, with the task `next` in its hands, has its turn.
+    #[cold]
+    pub(crate) fn between(&self, worker: WorkerId, next: &Ready) {
+        // Who has a ticket of a nested graph still looks for a task.
+        if let Some(actor) = replay::actor() {
+            actor.point_idle(executable::observed(next).is_none());
+        }
+        self.starts(worker, next);
+    }
+
+    /// This worker starts `task` at once.
+    #[cold]
+    pub(crate) fn starts(&self, worker: WorkerId, task: &Ready) {
+        let Some(view) = executable::observed(task) else {
+            return;
+        };
+        if let Some(actor) = replay::actor() {
+            actor.set_idle(false);
+        }
+        self.turns.starts(self.pool, worker, &view);
+    }
 }
 
 /// What a pool has become whose policy has lost tasks.
@@ -155,6 +222,7 @@ impl PoolShared {
         hardware_threads: usize,
         watch: Watch,
         governed: Option<Arc<Governed>>,
+        schedule: Option<Schedule>,
     ) -> Arc<Self> {
         let gate = DispatcherGate {
             dispatcher: Some(Arc::clone(dispatcher)),
@@ -168,12 +236,20 @@ impl PoolShared {
             policy: policy.to_owned(),
             seed,
             sleep: Sleep::new(usize::from(placement.workers())),
-            calls: Calls::new(usize::from(placement.workers()), home.number()),
+            // With a schedule, workers always have to look for something else than tasks: for their turns.
+            calls: Calls::new(
+                usize::from(placement.workers()),
+                match schedule {
+                    Some(_) => u64::MAX,
+                    None => home.number(),
+                },
+            ),
             regions,
             placement,
             graphs: GraphShared::new(watch),
             waiting: AtomicUsize::new(0),
             governed,
+            schedule,
             gate: Box::new(gate),
             threads: Mutex::default(),
             poison: Mutex::default(),
@@ -227,7 +303,12 @@ impl PoolShared {
 
     /// Makes and returns a dispatcher of the pool's policy for a nested graph.
     pub(crate) fn order(&self) -> Box<dyn Order> {
-        self.gate.order(self)
+        match &self.schedule {
+            Some(schedule) if schedule.turns.follows() => {
+                Box::new(FollowNested::new(&schedule.turns, schedule.pool))
+            }
+            _ => self.gate.order(self),
+        }
     }
 
     /// Returns whether the pool has a governor.
@@ -283,7 +364,12 @@ impl PoolShared {
 
     /// Ends the workers, each after a call of `before` with its thread.
     fn retire_after(&self, mut before: impl FnMut(&JoinHandle<()>)) {
+        let entered = self.enter();
         self.sleep.close();
+        if let Some(schedule) = &self.schedule {
+            schedule.turns.wait_for_end_of(schedule.pool);
+        }
+        drop(entered);
         let mut join = || {
             for thread in self.threads.lock().drain(..) {
                 before(&thread);
@@ -312,8 +398,20 @@ impl PoolShared {
         !self.home.is_this()
     }
 
-    /// Returns whether a worker has to look for something else than tasks: this is another process, or a call is under way. One comparison
-    /// for both, since it is made after each task.
+    /// Returns whether the workers take turns.
+    pub(crate) fn takes_turns(&self) -> bool {
+        (self.schedule.as_ref()).is_some_and(|schedule| schedule.turns.takes_turns())
+    }
+
+    /// Makes this thread part of the pool's schedule until the result is dropped, if the pool has one in which it is not yet.
+    pub(crate) fn enter(&self) -> Option<Entered> {
+        self.schedule
+            .as_ref()
+            .and_then(|schedule| schedule.turns.enter())
+    }
+
+    /// Returns whether a worker has to look for something else than tasks: this is another process, a call is under way, or the pool has a
+    /// schedule. One comparison for all, since it is made after each task.
     #[inline]
     pub(crate) fn is_disturbed(&self) -> bool {
         self.home.present() != self.calls.state()

@@ -3,6 +3,7 @@
 use super::{Member, Spin};
 use crate::error::GraphError;
 use crate::graph::GraphCore;
+use crate::parking;
 use crate::pool::PoolShared;
 use crate::worker::calls::Latch;
 use crate::worker::{self, EndOnPanic, WorkerCore};
@@ -114,6 +115,14 @@ pub(super) fn run(
         worker.map_or(Ok(()), WorkerCore::check_stack)?;
         let own = worker.filter(|worker| std::ptr::eq(worker.pool(), pool));
         let graph = own.map_or(std::ptr::null(), |worker| worker.graph.running());
+        let _entered = pool.enter();
+        let spin = match pool.takes_turns() {
+            true => Spin {
+                most: Some(Duration::ZERO),
+                ..spin
+            },
+            false => spin,
+        };
         // SAFETY: only the lifetime changes. The closure is called by parts, and each of the `count` parts counts the latch down once,
         // after its call. This function neither returns nor unwinds before the latch is open (`EndOnPanic`).
         let body = unsafe {
@@ -174,7 +183,7 @@ fn wait_outside(latch: &Latch, pool: &PoolShared, spin: Spin) {
     };
     spin_until(spin.most.unwrap_or(usual), || latch.is_open());
     while !latch.is_open() {
-        std::thread::park();
+        parking::park();
     }
 }
 
@@ -187,7 +196,7 @@ fn wait_on_worker(latch: &Latch, worker: &WorkerCore, spin: Spin) {
         });
         worker.pool().wait_in_a_task(|| {
             while !latch.is_open() && !worker.is_called() {
-                std::thread::park();
+                parking::park();
             }
         });
         if latch.is_open() {

@@ -24,13 +24,14 @@
 //! The test `tests/model_calls.rs` runs this file and `sleep.rs` under shuttle.
 
 use super::sleep::Sleep;
+use crate::parking;
 use std::collections::VecDeque;
 use tanada_queues::Padded;
+use tanada_queues::sync::Mutex;
 use tanada_queues::sync::atomic::{
     AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
 };
-use tanada_queues::sync::{Mutex, thread};
 
 /// [`Calls::state`] while a call is under way.
 const CALLED: u64 = u64::MAX;
@@ -61,7 +62,9 @@ struct Parts<T> {
 }
 
 impl<T> Calls<T> {
-    /// Returns the empty inboxes of `workers` workers. While no call is under way, [`Calls::state`] is `quiet`, which is not `u64::MAX`.
+    /// Returns the empty inboxes of `workers` workers. While no call is under way, [`Calls::state`] is `quiet`: `u64::MAX` if
+    /// workers are to
+    /// look for other things as well.
     pub fn new(workers: usize, quiet: u64) -> Self {
         let inbox = |_| {
             Padded(Inbox {
@@ -150,7 +153,7 @@ impl<T> Calls<T> {
 #[derive(Debug)]
 pub struct Latch {
     left: AtomicUsize,
-    waiter: thread::Thread,
+    waiter: parking::Thread,
 }
 
 impl Latch {
@@ -158,7 +161,7 @@ impl Latch {
     pub fn new(parts: usize) -> Self {
         Latch {
             left: AtomicUsize::new(parts),
-            waiter: thread::current(),
+            waiter: parking::current(),
         }
     }
 

@@ -67,7 +67,9 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
         observer: O::Worker,
         meter: M,
     ) -> Self {
-        core.chains = D::HANDS_ON && !O::Worker::WATCHES && !M::GOVERNS;
+        let takes_turns = core.pool.takes_turns();
+        let free = core.pool.schedule.is_none();
+        core.chains = D::HANDS_ON && !O::Worker::WATCHES && !M::GOVERNS && free;
         Worker {
             core,
             dispatcher,
@@ -78,7 +80,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             }),
             observer: RefCell::new(observer),
             meter,
-            slept_long: Cell::new(false),
+            slept_long: Cell::new(takes_turns),
         }
     }
 
@@ -107,12 +109,11 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                         self.core.graph.held.settle(&self.core);
                         next = self.turn();
                     }
+                    // Without a next task, the search comes to all that may disturb.
+                    let Some(next) = next else { break };
+                    (task, origin) = next;
                     if self.core.pool.is_disturbed() {
-                        self.disturbed();
-                    }
-                    match next {
-                        Some(next) => (task, origin) = next,
-                        None => break,
+                        task = self.disturbed(task);
                     }
                 }
                 if O::Worker::WATCHES {
@@ -137,10 +138,10 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
         self.core.pool.sleep.is_active(self.core.id.index())
     }
 
-    /// What may happen between two tasks: a fork in the last call of the policy, or a call for this worker. It answers with its next task
-    /// in its hands: to give that back would change the policy's order.
+    /// What may happen between two tasks: a fork in the last call of the policy, a call for this worker, or the turn of another one. It
+    /// answers with its next task in its hands: to give that back would change the policy's order.
     #[cold]
-    fn disturbed(&self) {
+    fn disturbed(&self, next: Ready) -> Ready {
         self.core.end_if_forked();
         if self.core.is_called() {
             if O::Worker::WATCHES {
@@ -151,6 +152,10 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             self.core.answer();
             self.meter.found();
         }
+        if let Some(schedule) = &self.core.pool.schedule {
+            schedule.between(self.core.id, &next);
+        }
+        next
     }
 
     /// Hands the released tasks to the policy and returns the next task, in one call. The caller looks whether the process has forked.
@@ -185,8 +190,14 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 continue;
             }
             for round in 0..self.search_rounds() {
+                if let Some(schedule) = &self.core.pool.schedule {
+                    schedule.searches();
+                }
                 if let Some(found) = self.ask(|dispatcher, local, env| dispatcher.next(local, env))
                 {
+                    if let Some(schedule) = &self.core.pool.schedule {
+                        schedule.starts(me, &found.0);
+                    }
                     sleep.end_search(me.index());
                     self.meter.found();
                     return Some(found);
@@ -207,7 +218,9 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 self.core.end_if_forked();
                 may_have || self.core.is_called()
             });
-            self.slept_long.set(start.elapsed() >= LONG_SLEEP);
+            let long = start.elapsed() >= LONG_SLEEP;
+            // In a schedule, time changes nothing.
+            self.slept_long.set(long || self.core.pool.takes_turns());
             if woke == Woke::Close {
                 return None;
             }
@@ -307,6 +320,9 @@ impl<D: Dispatcher, O: Observer, M: Meter> Engine for Worker<D, O, M> {
         let Some((task, origin)) = next else {
             return false;
         };
+        if let Some(schedule) = &self.core.pool.schedule {
+            schedule.between(self.core.id, &task);
+        }
         self.execute_observed(task, origin);
         if !self.core.released.borrow().is_empty() {
             self.hand_over();

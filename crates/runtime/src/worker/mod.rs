@@ -115,6 +115,16 @@ impl WorkerCore {
         rest
     }
 
+    /// What a worker does that waits inside of a task, before it takes the next one: it runs the parts of calls that wait for it, and waits
+    /// for its turn.
+    #[cold]
+    pub(crate) fn disturbed(&self) {
+        self.answer();
+        if let Some(schedule) = &self.pool.schedule {
+            schedule.searches();
+        }
+    }
+
     /// Gives back what this worker holds of a countdown, and hands the tasks that become ready thereby to the policy.
     #[cold]
     pub(crate) fn settle(&self) {

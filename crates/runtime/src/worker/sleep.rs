@@ -71,12 +71,12 @@
 //!
 //! The test `tests/model_sleep.rs` runs this file under shuttle, whose memory is sequentially consistent, as the proof assumes.
 
+use crate::parking;
 use tanada_queues::Padded;
 use tanada_queues::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
 };
-use tanada_queues::sync::thread;
 
 /// Workers in one word of `Sleep::asleep`.
 const BITS: usize = u64::BITS as usize;
@@ -99,7 +99,7 @@ pub struct Sleep {
 #[repr(align(128))]
 struct Counts {
     /// The handle that unparks the worker's thread, once the worker has entered.
-    parker: std::sync::OnceLock<thread::Thread>,
+    parker: std::sync::OnceLock<parking::Thread>,
     /// Number of times that the worker has become idle or busy: even while it is busy, and before it first searches.
     turns: AtomicU64,
     /// Number of its calls of [`Sleep::doze`] that did not sleep, because `may_have` returned true or the pool closes.
@@ -180,7 +180,7 @@ impl Sleep {
     /// # Panics
     /// If it was called for `me` before.
     pub fn enter(&self, me: usize) {
-        let first = self.workers[me].parker.set(thread::current()).is_ok();
+        let first = self.workers[me].parker.set(parking::current()).is_ok();
         assert!(first, "worker {me} entered twice");
     }
 
@@ -242,7 +242,7 @@ impl Sleep {
         let (word, bit) = (&self.asleep[me / BITS].0, 1 << (me % BITS));
         self.workers[me].waits.store(true, SeqCst);
         while word.load(SeqCst) & bit != 0 {
-            thread::park();
+            parking::park();
         }
         self.workers[me].waits.store(false, SeqCst);
     }

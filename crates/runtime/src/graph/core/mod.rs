@@ -10,6 +10,7 @@ use super::scope;
 use crate::error::GraphError;
 use crate::executable::foreign_task;
 use crate::governor::Blocked;
+use crate::parking::{self, Thread};
 use crate::pool::PoolShared;
 use crate::worker::held::{Countdown, Settle};
 use crate::worker::sleep::Idle;
@@ -21,7 +22,6 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::Thread;
 use std::time::{Duration, Instant};
 use tanada_policy::{Origin, Ready};
 
@@ -156,7 +156,7 @@ impl GraphCore {
         self.cancelled.store(flag.cast_mut(), Ordering::Relaxed);
         *self.cancel.lock() = cancel.cloned();
         *self.failure.lock() = None;
-        *self.waiter.lock() = Some(std::thread::current());
+        *self.waiter.lock() = Some(parking::current());
         self.nested.begin(worker.is_some());
         let outer = worker.map_or(std::ptr::null(), |worker| worker.graph.running());
         self.outer.store(outer.cast_mut(), Ordering::Relaxed);
@@ -411,7 +411,9 @@ impl Context<'_> {
         let outer = self.graph.outer.load(Ordering::Relaxed);
         let mut stall = Stall::new(None);
         while !self.graph.has_ended() {
-            worker.answer();
+            if self.pool.is_disturbed() {
+                worker.disturbed();
+            }
             let next = self.take_next(worker);
             if next.is_none() {
                 worker.settle();
@@ -420,6 +422,9 @@ impl Context<'_> {
                 self.graph.look_away();
                 self.run(worker, task);
             }
+        }
+        if let Some(schedule) = &self.pool.schedule {
+            schedule.resumes();
         }
         worker.graph.run(outer);
     }
@@ -430,7 +435,7 @@ impl Context<'_> {
         self.pool.wait_in_a_task(|| {
             // Parts may have taken the token of `unpark` that came with the end.
             while !self.graph.has_ended() && !worker.is_called() {
-                std::thread::park_timeout(LOST_CHECK);
+                parking::park_timeout(LOST_CHECK);
                 self.graph.look_for_stall(self.pool, stall);
                 let next = self.take_next(worker);
                 if next.is_some() {
@@ -447,7 +452,7 @@ impl GraphCore {
     /// and is woken by the last of them. It leaves its hardware thread to a worker that needs it.
     fn spin(&self, pool: &PoolShared) {
         if self.watch.0.is_some() {
-            // The program is being recorded, and what it does must not depend on time.
+            // The program is being recorded or replayed, and what it does must not depend on time.
             return;
         }
         let start = Instant::now();
@@ -467,7 +472,7 @@ impl GraphCore {
         let mut blocked = Blocked::default();
         let mut pause = LOST_CHECK;
         while !self.has_ended() {
-            std::thread::park_timeout(pause);
+            parking::park_timeout(pause);
             self.look_for_stall(pool, &mut stall);
             pool.look_for_blocked(&mut blocked);
             let lost = self.resolvers.load(Ordering::Relaxed) == 0 && suspicion.grows(pool);

@@ -13,7 +13,7 @@
 
 mod order;
 
-pub(crate) use order::{Order, Own};
+pub(crate) use order::{Entries, Order, Own};
 
 use super::context::Context;
 use super::slab::NodeRef;
@@ -21,7 +21,6 @@ use crate::executable::{self, Description, ErasedBody, Executable, Header, forei
 use crate::pool::PoolShared;
 use crate::process;
 use crate::worker::{EndOnPanic, WorkerCore};
-use order::Entries;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::ptr::NonNull;
@@ -119,6 +118,9 @@ impl ReadyTasks {
                 return Some((task, origin));
             }
         }
+        if order.keeps() {
+            return None;
+        }
         let (_, (task, _)) = self.entries.pop_first()?;
         Some((task, Origin::Pool))
     }
@@ -202,6 +204,9 @@ impl Context<'_> {
     pub(super) fn run(self, worker: &WorkerCore, (task, origin): (Ready, Origin)) {
         // A policy may have left tasks of other graphs there, although it must not.
         let before = worker.released.borrow().len();
+        if let Some(schedule) = &self.pool.schedule {
+            schedule.starts(worker.id, &task);
+        }
         worker.execute(task, origin);
         let mut released = worker.released.borrow_mut();
         // What was there may have been handed over meanwhile.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use tanada_policy::{Dispatcher, Env, Hints, Origin, Ready, Site, Wake, WorkerId};
 
 /// The ready tasks of a nested graph and their hints, by number.
-pub(super) type Entries = BTreeMap<u64, (Ready, Hints)>;
+pub(crate) type Entries = BTreeMap<u64, (Ready, Hints)>;
 
 /// A dispatcher without its type. It gets and returns the numbers of `entries` as handles.
 pub(crate) trait Order: Send {
@@ -28,6 +28,11 @@ pub(crate) trait Order: Send {
         entries: &Entries,
         worker: WorkerId,
     ) -> Option<(Ready, Origin)>;
+
+    /// Returns whether a worker takes no task past it.
+    fn keeps(&self) -> bool {
+        false
+    }
 }
 
 /// A dispatcher that serves one nested graph. It is called under the lock of the graph's table, by one worker at a time.

@@ -3,10 +3,12 @@
 use super::task::Task;
 use super::{Scope, Token};
 use crate::executable::{Description, ErasedBody, Executable};
+use crate::graph::context::Context;
 use crate::graph::observer::{GraphObserver, TaskId};
 use crate::graph::slab::{MAX_COUNT, NodeRef};
 use smallvec::SmallVec;
-use tanada_policy::Hints;
+use std::panic::Location;
+use tanada_policy::{Hints, Ready};
 
 /// A temporal group: tasks of one T group should run close in time, on any worker. `TGroup(0)` is the exception group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,6 +96,7 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
     ///
     /// # Panics
     /// If the task has more than 2^20 - 2 dependencies or counts.
+    #[track_caller]
     pub fn register<F>(self, entry: F) -> Token
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
@@ -132,35 +135,52 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
             run_id: graph.run_id(),
         };
         graph.count_open(context.worker, 1);
-        graph
-            .watch
-            .tell(|watch| report(watch, token, &description, after));
-        let ready = ready.or_else(|| {
+        match graph.watch.0 {
+            None => complete(context, node, after, ready),
+            Some(watch) => {
+                let line = Location::caller();
+                complete_watched(watch, context, token, (&description, line), after, ready);
+            }
+        }
+        token
+    }
+}
+
+/// Lets a node wait for `after`, and activates its task if that is ready.
+#[inline(always)]
+fn complete(context: Context<'_>, node: NodeRef, after: &[(NodeRef, u32)], ready: Option<Ready>) {
+    let ready = match ready {
+        Some(ready) => Some(ready),
+        None => {
             // The guard, and the edges from tasks that have ended.
             let mut dropped = 1;
             for &(earlier, generation) in after {
                 dropped += u32::from(!earlier.add_successor(generation, node));
             }
             node.drop_edges(dropped)
-        });
-        if let Some(ready) = ready {
-            context.activate_registered(ready);
         }
-        token
+    };
+    if let Some(ready) = ready {
+        context.activate_registered(ready);
     }
 }
 
-/// Reports a registered task and its dependencies to the graph's observer.
+/// As [`complete`], between two reports to the graph's observer.
 #[cold]
-fn report(
+fn complete_watched(
     watch: &dyn GraphObserver,
+    context: Context<'_>,
     token: Token,
-    description: &Description,
+    (description, line): (&Description, &'static Location<'static>),
     after: &[(NodeRef, u32)],
+    ready: Option<Ready>,
 ) {
     let id = token.id();
-    watch.registered(token.run_id, id, &description.view(id.address));
+    let view = description.view(id.address);
+    watch.registered(token.run_id, id, &view, Some(line));
     for &(earlier, generation) in after {
         watch.edge(token.run_id, TaskId::new(earlier, generation), id);
     }
+    complete(context, token.node, after, ready);
+    watch.acted();
 }

@@ -141,6 +141,7 @@ impl<'scope> Scope<'scope> {
             && let Some(ready) = task.node.drop_edges(1)
         {
             context.activate(ready);
+            context.graph.watch.tell(|watch| watch.acted());
         }
         Ok(())
     }
@@ -243,6 +244,7 @@ impl Pool {
         body: impl FnOnce(&Scope<'scope>) -> R,
     ) -> Result<R, GraphError> {
         let pool = self.usable()?;
+        let _entered = pool.enter();
         worker::with_current(pool, |worker| {
             let core = pool.graphs.take_core(pool, worker)?;
             let result = EndOnPanic::around(|| {

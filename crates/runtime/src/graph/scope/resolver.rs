@@ -4,6 +4,7 @@ use super::Token;
 use crate::error::GraphError;
 use crate::graph::GraphCore;
 use crate::graph::context::Context;
+use crate::graph::observer::GraphObserver;
 use crate::graph::slab::Surplus;
 use crate::pool::PoolShared;
 use std::fmt;
@@ -72,10 +73,28 @@ pub(super) fn resolve(context: Context<'_>, task: Token) -> Result<(), GraphErro
     if context.pool.is_forked() {
         return Err(GraphError::Forked);
     }
+    match context.graph.watch.0 {
+        None => resolve_unwatched(context, task),
+        Some(watch) => resolve_watched(watch, context, task),
+    }
+}
+
+/// As [`resolve`], between two reports to the graph's observer.
+#[cold]
+fn resolve_watched(
+    watch: &dyn GraphObserver,
+    context: Context<'_>,
+    task: Token,
+) -> Result<(), GraphError> {
+    watch.resolves(task.run_id, task.id());
+    let result = resolve_unwatched(context, task);
+    watch.acted();
+    result
+}
+
+#[inline(always)]
+fn resolve_unwatched(context: Context<'_>, task: Token) -> Result<(), GraphError> {
     let graph = context.graph;
-    graph
-        .watch
-        .tell(|watch| watch.resolves(task.run_id, task.id()));
     let resolved = if task.run_id == graph.run_id() {
         task.node.resolve(task.generation)
     } else {

@@ -161,6 +161,7 @@ impl<A: Sync> Instance<'_, A> {
             return Err(error.clone());
         }
         let pool = pool.usable()?;
+        let _entered = pool.enter();
         let roots = &mut self.roots;
         worker::with_current(pool, |worker| {
             let core = pool.graphs.take_core(pool, worker)?;

@@ -14,7 +14,9 @@ use super::scope::{SGroup, TGroup};
 use crate::error::{GraphError, TaskNames};
 use crate::executable::Description;
 use crate::name::Name;
+use crate::observer;
 use bodies::{Bodies, Body};
+use std::panic::Location;
 use std::sync::Arc;
 use tanada_policy::{Hints, WorkerId};
 
@@ -77,6 +79,7 @@ impl<'env, A> TemplateBuilder<'env, A> {
     /// # Panics
     /// If there are 2^32 tasks.
     #[inline]
+    #[track_caller]
     pub fn task(
         &mut self,
         name: impl Into<Name>,
@@ -90,6 +93,13 @@ impl<'env, A> TemplateBuilder<'env, A> {
             hints: Hints::default(),
         };
         let body = self.bodies.add(body);
+        if self
+            .tasks
+            .last()
+            .is_none_or(|last| !std::ptr::eq(last.description.name, description.name))
+        {
+            observer::described(description.name, Location::caller());
+        }
         self.tasks.push(Task { description, body });
         NodeId(id)
     }

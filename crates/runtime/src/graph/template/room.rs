@@ -20,7 +20,7 @@ use crate::worker::held::{Countdown, Settle};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use tanada_policy::Ready;
 
 /// Room for one run at a time: the nodes, and what they share.
@@ -41,6 +41,8 @@ pub(super) struct Room<'env, A> {
     many: Box<[u32]>,
     /// Nodes without dependencies.
     roots: Box<[u32]>,
+    /// The room's number among all of this process, for observers: an address may become that of another room.
+    number: u64,
     /// Number of nodes without successors.
     sinks: usize,
     /// Whether workers hold back the sinks that have ended on them, see [`held`](crate::worker::held).
@@ -110,6 +112,8 @@ impl<A> Node<'_, A> {
 
 const _: () = assert!(std::mem::offset_of!(Node<'static, ()>, description) == DESCRIPTION_AT);
 
+static ROOMS: AtomicU64 = AtomicU64::new(0);
+
 impl<'env, A> Room<'env, A> {
     /// Returns a room and its nodes: four allocations, and a fifth if nodes have many successors.
     pub(super) fn new(shape: &Shape<'env, A>) -> NonNull<Self> {
@@ -124,6 +128,7 @@ impl<'env, A> Room<'env, A> {
             batch: AtomicPtr::default(),
             many: Box::default(),
             roots: shape.roots.clone().into(),
+            number: ROOMS.fetch_add(1, Ordering::Relaxed),
             sinks: shape.sinks,
             holds: shape.sinks >= MANY_SINKS,
             left: Countdown::default(),
@@ -379,10 +384,12 @@ impl<'env, A> Room<'env, A> {
             generation: 0,
         };
         let nodes = || (0..self.unresolved.len() as u32).map(|at| self.node(at));
-        watch.begins_in_room(run_id, std::ptr::from_ref(self).addr(), &mut || {
+        let address = std::ptr::from_ref(self).addr();
+        watch.begins_in_room(run_id, address, self.number, &mut || {
             for node in nodes() {
                 let task = id(node);
-                watch.registered(run_id, task, &node.description.view(task.address));
+                let view = node.description.view(task.address);
+                watch.registered(run_id, task, &view, None);
             }
             for node in nodes() {
                 for &next in self.successors(node) {

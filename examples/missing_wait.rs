@@ -1,0 +1,44 @@
+//! A missing wait, and how it is found: a task starts others, and reads their results without waiting for them.
+//!
+//! `tanada explore -- missing_wait` finds a seed under which it goes wrong; with the argument `mended`, no seed fails.
+//!
+//! Run it with `cargo run -p tanada-examples --bin missing_wait`.
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use tanada_runtime::Pool;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mended = std::env::args().nth(1).as_deref() == Some("mended");
+    let pool = &Pool::builder().workers(2).build()?;
+    let (counted, total) = (&AtomicU32::new(0), &AtomicU32::new(0));
+    pool.scope(|s| {
+        s.task("village").register(move |s| {
+            if mended {
+                // A graph of its own, which the call waits for.
+                let counts = pool.scope(|s| {
+                    (0..3).for_each(|i| {
+                        _ = s
+                            .task("count")
+                            .index(i)
+                            .register(|_| _ = counted.fetch_add(5, Relaxed))
+                    })
+                });
+                counts.expect("the graph ends");
+            } else {
+                // As a rule the other worker is quick enough.
+                (0..3).for_each(|i| {
+                    _ = s
+                        .task("count")
+                        .index(i)
+                        .register(|_| _ = counted.fetch_add(5, Relaxed))
+                });
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            total.store(counted.load(Relaxed), Relaxed);
+        });
+    })?;
+    assert_eq!(total.load(Relaxed), 15, "people in the village");
+    println!("all are counted");
+    Ok(())
+}
