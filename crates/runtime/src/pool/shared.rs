@@ -1,6 +1,7 @@
 //! What all threads of a pool share.
 
 use crate::error::GraphError;
+use crate::fork::{ForkShared, Hooks};
 use crate::governor::{Blocked, Governed};
 use crate::graph::{CHECKS, GraphShared, LOST_CHECK, Order, Own, Watch};
 use crate::process::{self, Process};
@@ -32,6 +33,8 @@ pub(crate) struct PoolShared {
     pub(crate) regions: Regions,
     /// The part of the graph layer.
     pub(crate) graphs: GraphShared,
+    /// The part of the fork layer.
+    pub(crate) forks: ForkShared,
     /// Number of workers that run a task which waits for a graph.
     pub(crate) waiting: AtomicUsize,
     pub(super) governed: Option<Arc<Governed>>,
@@ -155,6 +158,7 @@ impl PoolShared {
         hardware_threads: usize,
         watch: Watch,
         governed: Option<Arc<Governed>>,
+        hooks: Hooks,
     ) -> Arc<Self> {
         let gate = DispatcherGate {
             dispatcher: Some(Arc::clone(dispatcher)),
@@ -170,6 +174,7 @@ impl PoolShared {
             sleep: Sleep::new(usize::from(placement.workers())),
             calls: Calls::new(usize::from(placement.workers()), home.number()),
             regions,
+            forks: ForkShared::new(&placement, hooks),
             placement,
             graphs: GraphShared::new(watch),
             waiting: AtomicUsize::new(0),
@@ -257,9 +262,21 @@ impl PoolShared {
         threads.iter().any(|thread| thread.thread().id() == here)
     }
 
-    /// Ends the workers. Returns when the last one has ended its task.
+    /// Ends the workers once all that was spawned has run. Returns when the last one has ended.
     pub(crate) fn retire(&self) {
-        self.retire_after(|_| ());
+        self.let_go();
+        self.join_after(|_| ());
+    }
+
+    /// Calls one of the pool's hooks on worker `me`. A panic goes to the pool's handler, or ends the process.
+    pub(crate) fn hook<T: Fn(usize) + ?Sized>(
+        &self,
+        me: WorkerId,
+        which: impl Fn(&Hooks) -> &Option<Arc<T>>,
+    ) {
+        if let Some(hook) = which(&self.forks.hooks) {
+            self.catch(|| hook(me.index()));
+        }
     }
 
     /// Ends the workers of a pool whose policy has lost tasks: from now on the pool begins no graph. Returns when the last one has ended
@@ -267,7 +284,8 @@ impl PoolShared {
     pub(crate) fn retire_lost(&self, why: GraphError) {
         self.poison.lock().why.get_or_insert(why);
         let mut checks = 0;
-        self.retire_after(|worker| {
+        self.sleep.close();
+        self.join_after(|worker| {
             while !worker.is_finished() {
                 std::thread::sleep(LOST_CHECK);
                 checks += 1;
@@ -281,9 +299,8 @@ impl PoolShared {
         });
     }
 
-    /// Ends the workers, each after a call of `before` with its thread.
-    fn retire_after(&self, mut before: impl FnMut(&JoinHandle<()>)) {
-        self.sleep.close();
+    /// Waits for the workers to end, for each after a call of `before` with its thread.
+    fn join_after(&self, mut before: impl FnMut(&JoinHandle<()>)) {
         let mut join = || {
             for thread in self.threads.lock().drain(..) {
                 before(&thread);
