@@ -96,7 +96,8 @@ impl Demand {
     pub fn set(&self, me: usize, sp: usize, sleep: &Sleep) -> bool {
         let limit = self.limit(me);
         let now = limit.load(Relaxed);
-        if now != 0 && sp > now {
+        // Not `sp > now`: the frame of the fork lies below that of the `join` that compared, which may be above the limit.
+        if now != 0 && sp.saturating_add(WINDOW) > now {
             return false;
         }
         limit.store(sp.saturating_sub(NEAR), SeqCst);
