@@ -252,7 +252,10 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
                 continue;
             }
             let thread = ThreadBuilder {
-                name: self.get_thread_name.as_mut().map(|name| name(thread.index())),
+                name: self
+                    .get_thread_name
+                    .as_mut()
+                    .map(|name| name(thread.index())),
                 stack_size: self.stack_size,
                 thread,
             };

@@ -18,9 +18,11 @@ mod builder;
 mod global;
 mod pool;
 
-pub use builder::{CustomSpawn, DefaultSpawn, ThreadBuilder, ThreadPoolBuildError, ThreadPoolBuilder, ThreadSpawn};
 #[allow(deprecated)]
 pub use builder::{Configuration, initialize};
+pub use builder::{
+    CustomSpawn, DefaultSpawn, ThreadBuilder, ThreadPoolBuildError, ThreadPoolBuilder, ThreadSpawn,
+};
 pub use pool::ThreadPool;
 pub use tanada_runtime::fork::{
     BroadcastContext, FnContext, Scope, ScopeFifo, Yield, yield_local, yield_now,

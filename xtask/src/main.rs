@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod omp;
+mod rayon;
 mod test;
 mod tidy;
 mod two_processes;
@@ -48,6 +49,8 @@ enum Verb {
     OmpTable(omp::table::Options),
     /// Measures OpenMP programs with tasks under the adapter beside libgomp and libomp, and says which bars hold.
     OmpTasks(omp::tasks::Options),
+    /// Runs rayon's own tests against our rayon-core.
+    Rayon(rayon::Options),
     /// Keeps the machine busy for `omp-table`.
     #[command(hide = true)]
     OmpNeighbour(omp::neighbour::Options),
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Verb::OmpSuite(options) => omp::suite::run(&root(), &options),
         Verb::OmpTable(options) => omp::table::run(&root(), &options),
         Verb::OmpTasks(options) => omp::tasks::run(&root(), &options),
+        Verb::Rayon(options) => rayon::run(&root(), &options),
         Verb::OmpNeighbour(options) => omp::neighbour::run(&options),
         Verb::Tidy(options) => tidy::run(&root(), &options),
     };

@@ -58,7 +58,9 @@ impl Job {
 /// Returns the job's address.
 #[inline]
 fn address(right: &Ready) -> NonNull<Job> {
-    let address = right.address().expect("a right of this layer is an address");
+    let address = right
+        .address()
+        .expect("a right of this layer is an address");
     NonNull::new(address as *mut Job).expect("no job is at 0")
 }
 

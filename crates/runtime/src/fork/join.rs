@@ -2,8 +2,8 @@
 
 use super::demand::WINDOW;
 use super::enter::on_worker;
-use super::latch::{ForkLatch, Latch};
 use super::job::StackJob;
+use super::latch::{ForkLatch, Latch};
 use crate::pool::Pool;
 use crate::worker::{WorkerCore, plain_limit, stack_pointer};
 use std::mem::ManuallyDrop;

@@ -135,9 +135,12 @@ pub enum Yield {
 /// no worker. The second closure of a plain join is no job.
 pub fn yield_now() -> Option<Yield> {
     yield_to(|worker| {
-        worker.pool().forks.has_mail(worker.id.index()).then(|| worker.run_mail()).or_else(|| {
-            worker.find_job().map(|job| worker.run_job(job))
-        })
+        worker
+            .pool()
+            .forks
+            .has_mail(worker.id.index())
+            .then(|| worker.run_mail())
+            .or_else(|| worker.find_job().map(|job| worker.run_job(job)))
     })
 }
 
@@ -145,7 +148,11 @@ pub fn yield_now() -> Option<Yield> {
 pub fn yield_local() -> Option<Yield> {
     yield_to(|worker| {
         worker.pop_job().map(|job| worker.run_job(job)).or_else(|| {
-            worker.pool().forks.has_mail(worker.id.index()).then(|| worker.run_mail())
+            worker
+                .pool()
+                .forks
+                .has_mail(worker.id.index())
+                .then(|| worker.run_mail())
         })
     })
 }

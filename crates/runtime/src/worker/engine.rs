@@ -259,7 +259,9 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     fn run_job(&self, job: Ready) {
         let (pool, me) = (&self.core.pool, self.core.id);
         let left = || self.dispatcher.may_have(me) || pool.forks.has_jobs();
-        pool.forks.demand.leave(&pool.sleep, me.index(), &pool.sleep, left);
+        pool.forks
+            .demand
+            .leave(&pool.sleep, me.index(), &pool.sleep, left);
         self.meter.found();
         self.core.run_job(job);
         pool.sleep.begin_search(me.index());

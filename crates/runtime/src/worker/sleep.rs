@@ -313,7 +313,10 @@ impl Sleep {
             // Most often no bit is set, and the width need not be loaded.
             let bits = word.0.load(SeqCst);
             let below = |bits| first_below(bits, self.width().saturating_sub(index * BITS));
-            (bits != 0).then(|| below(bits)).flatten().map(|bit| index * BITS + bit)
+            (bits != 0)
+                .then(|| below(bits))
+                .flatten()
+                .map(|bit| index * BITS + bit)
         })
     }
 
