@@ -49,16 +49,29 @@ fn sleeping_threads_end_with_their_pool() {
 fn a_policy_that_does_not_exist_is_an_error() {
     let program = std::env::current_exe().expect("this program");
     let output = std::process::Command::new(program)
-        .args(["--ignored", "--exact", "builds_under_the_policy", "--nocapture"])
+        .args([
+            "--ignored",
+            "--exact",
+            "builds_under_the_policy",
+            "--nocapture",
+        ])
         .env("TANADA_POLICY", "no-such-policy")
         .output()
         .expect("the test starts");
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("no-such-policy"), "{text}");
+    assert!(
+        output.status.success() && text.contains("no-such-policy"),
+        "{text}"
+    );
 }
 
 #[test]
 #[ignore = "in a process of its own"]
 fn builds_under_the_policy() {
-    println!("{}", ThreadPoolBuilder::new().build().expect_err("no such policy"));
+    println!(
+        "{}",
+        ThreadPoolBuilder::new()
+            .build()
+            .expect_err("no such policy")
+    );
 }

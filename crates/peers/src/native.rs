@@ -1,6 +1,7 @@
 //! The bodies that all peers share (`native/body.c`), and peers that are shared objects (`native/peer.h`).
 
 use crate::Fallible;
+use crate::programs::forks::{Inputs, Kernel, Node};
 use crate::programs::{Counted, Edges, Field, Flat, Growth, Program, Stream, Swept};
 use libloading::{Library, Symbol};
 use md5::{Digest as _, Md5};
@@ -270,6 +271,17 @@ impl Program for Shared {
 
     fn grow(&mut self, shape: Growth, tasks: u32) {
         self.call_with("peer_grow", [shape as u32, tasks]);
+    }
+
+    fn fork(&mut self, kernel: Kernel, inputs: &mut Inputs) -> Fallible<u64> {
+        type Fork = unsafe extern "C" fn(u32, u32, *const Node) -> u64;
+        let run = self.function::<Fork>("peer_fork")?;
+        let tree = inputs
+            .tree
+            .as_deref()
+            .map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the signature and the nodes are those of `native/peer.h`; the function reads the nodes, which live.
+        Ok(unsafe { run(kernel as u32, kernel.size(), tree) })
     }
 
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {

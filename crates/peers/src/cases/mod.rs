@@ -3,6 +3,7 @@
 mod build;
 mod dynamic;
 mod flat;
+mod forks;
 mod h264;
 mod idle;
 mod messages;
@@ -142,6 +143,7 @@ pub(crate) fn all() -> &'static [Case] {
         wavefront::CASE,
         flat::CASE,
         dynamic::CASE,
+        forks::CASE,
         stencil::CASE,
         h264::CASE,
         idle::CASE,

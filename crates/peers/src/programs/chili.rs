@@ -1,5 +1,6 @@
 //! chili: fork-join in which a worker gives work away only when a heartbeat asks for it.
 
+use super::forks::{self, Fork, Inputs, Kernel};
 use super::{Field, Flat, Program, Shape, Swept, sweep_rows};
 use crate::{Fallible, native};
 use chili::{Config, Scope, ThreadPool};
@@ -53,7 +54,22 @@ fn rows(scope: &mut Scope<'_>, shape: Shape, from: &[f32], first: usize, to: &mu
     );
 }
 
+impl Fork for Scope<'_> {
+    #[inline]
+    fn join<A: Send, B: Send>(
+        &mut self,
+        first: impl FnOnce(&mut Self) -> A + Send,
+        second: impl FnOnce(&mut Self) -> B + Send,
+    ) -> (A, B) {
+        Scope::join(self, |scope| first(scope), |scope| second(scope))
+    }
+}
+
 impl Program for Chili {
+    fn fork(&mut self, kernel: Kernel, inputs: &mut Inputs) -> Fallible<u64> {
+        Ok(forks::run(&mut self.scope, kernel, inputs))
+    }
+
     fn region(&mut self) {
         tasks(&mut self.scope, 0, self.workers);
     }

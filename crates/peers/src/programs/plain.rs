@@ -1,5 +1,6 @@
 //! Programs without tasks.
 
+use super::forks::{self, Inputs, Kernel};
 use super::tanada::decode;
 use super::{Counted, Field, Program, Stream, Swept, sweep_rows};
 use crate::Fallible;
@@ -20,6 +21,10 @@ impl Program for Sequential {
 pub(crate) struct Serial;
 
 impl Program for Serial {
+    fn fork(&mut self, kernel: Kernel, inputs: &mut Inputs) -> Fallible<u64> {
+        Ok(forks::run(&mut forks::Plain, kernel, inputs))
+    }
+
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
         Ok(Field::new(size).swept(sweeps, |field, sweeps| {
             field.each_sweep(sweeps, |shape, from, to| sweep_rows(shape, from, 0, to));
