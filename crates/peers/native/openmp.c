@@ -159,9 +159,9 @@ static uint64_t comb(uint32_t teeth) {
     if (teeth == 0)
         return 0;
     uint64_t rest;
-#pragma omp task shared(rest) firstprivate(teeth)
-    rest = comb(teeth - 1);
+#pragma omp task firstprivate(teeth)
     peers_task(teeth);
+    rest = comb(teeth - 1);
 #pragma omp taskwait
     return rest + 1;
 }

@@ -35,8 +35,8 @@ struct peers_node {
     uint64_t value;
 };
 
-/* A recursion that forks without a cutoff; its result. `kernel` 0: the Fibonacci number `size`. 1: `peers_task(size)`, forked from the rest,
- * `size - 1` and so on. 2: the sum of the values of `tree`. */
+/* A recursion that forks without a cutoff; its result. `kernel` 0: the Fibonacci number `size`. 1: the rest, `size - 1` and
+ * so on, and `peers_task(size)`, which is forked. 2: the sum of the values of `tree`. */
 PEERS_API uint64_t peer_fork(uint32_t kernel, uint32_t size, const struct peers_node *tree);
 
 /* `sweeps` Jacobi sweeps over `size` x `size` points, from `a` to `b` and back. The pointers are to the first point; rows are `stride`

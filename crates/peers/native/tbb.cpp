@@ -190,7 +190,7 @@ uint64_t comb(uint32_t teeth) {
     if (teeth == 0)
         return 0;
     uint64_t rest;
-    both([&] { peers_task(teeth); }, [&] { rest = comb(teeth - 1); });
+    both([&] { rest = comb(teeth - 1); }, [&] { peers_task(teeth); });
     return rest + 1;
 }
 

@@ -7,7 +7,7 @@ use crate::native;
 pub(crate) enum Kernel {
     /// Fibonacci's number 32 by its definition, a fork a call: nothing but forks.
     Fib = 0,
-    /// A fork of a body of 1 us and of the rest, 5,000 times: little to steal at a time.
+    /// The rest, and a body of 1 us that is forked, 5,000 levels deep: little to steal at a time.
     Comb = 1,
     /// The sum of all nodes of a binary tree on the heap.
     Tree = 2,
@@ -228,7 +228,7 @@ fn comb<F: Fork>(fork: &mut F, teeth: u32) -> u64 {
     if teeth == 0 {
         return 0;
     }
-    let ((), rest) = fork.join(|_| native::task(teeth), |fork| comb(fork, teeth - 1));
+    let (rest, ()) = fork.join(|fork| comb(fork, teeth - 1), |_| native::task(teeth));
     rest + 1
 }
 

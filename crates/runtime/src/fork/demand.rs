@@ -9,7 +9,8 @@
 //! - The first fork that a worker keeps while nobody is hungry is its *base*: it sets the limit to `NEAR` bytes below its own place. So forks
 //!   near the base are kept as well, those of the next `WINDOW` bytes of stack are plain, and one that is deeper still is kept and becomes
 //!   the base (an unbalanced recursion). When the first closure of the base returns, the limit is 0 again.
-//! - A worker is *hungry* if it sleeps or searches. As long as one is, limits are 0, every fork is kept, and the oldest is stolen first.
+//! - A worker is *hungry* if it sleeps or searches. As long as one is, limits are 0, every fork is kept, and the oldest is stolen first. So are
+//!   some more forks after that, and all while many lie in the deque (`fork/shared.rs`).
 //!
 //! So a deep recursion on busy workers costs calls, and one on workers of which some are idle costs what a work-stealing deque costs.
 //! The limit lies here and not in thread-local storage, because a thief may write it when the thread has ended.

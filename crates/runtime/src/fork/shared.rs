@@ -14,6 +14,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
 use tanada_policy::{Placement, WorkerId};
 use tanada_queues::{Injector, Mailbox, Owner, Ready, Steal, Stealer, deque};
 
+/// Forks that a worker keeps after one that it kept because another worker was hungry: that one takes a single fork, and will be back.
+const CREDIT: u32 = 64;
+
+/// With so many jobs in its deque, a worker keeps every further fork: such a recursion is deep on one side, so that each fork is a small
+/// part of it, and what is plain on the way down is out of reach on the way up.
+const MANY: usize = 32;
+
 /// What is called with the panic of a spawned closure.
 type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
 
@@ -65,6 +72,8 @@ pub(crate) struct ForkLocal {
     deque: RefCell<Owner>,
     /// Of closures that are spawned to run in order.
     pub(crate) fifo: Arc<Fifo>,
+    /// How many forks are kept although nobody is hungry any more.
+    credit: Cell<u32>,
     /// Where among equally far victims the next search begins.
     start: Cell<usize>,
 }
@@ -96,6 +105,7 @@ impl ForkShared {
         ForkLocal {
             deque: RefCell::new(owner.expect("each worker is made once")),
             fifo: Fifo::new(),
+            credit: Cell::new(0),
             start: Cell::new(me.index()),
         }
     }
@@ -192,10 +202,18 @@ impl WorkerCore {
     /// Puts the second closure of a fork made at the stack address `sp` where thieves reach it. Returns whether it is the base.
     #[inline]
     pub(crate) fn push_fork(&self, fork: Ready, sp: usize) -> bool {
-        self.forks.deque.borrow_mut().push(fork);
+        let mut deque = self.forks.deque.borrow_mut();
+        deque.push(fork);
         let pool = self.pool();
-        let demand = &pool.forks.demand;
-        !demand.announce(&pool.sleep) && demand.set(self.id.index(), sp, &pool.sleep)
+        let (demand, credit) = (&pool.forks.demand, &self.forks.credit);
+        if demand.announce(&pool.sleep) {
+            credit.set(CREDIT);
+        } else if credit.get() > 0 {
+            credit.set(credit.get() - 1);
+        } else if deque.len() < MANY {
+            return demand.set(self.id.index(), sp, &pool.sleep);
+        }
+        false
     }
 
     /// Takes and returns this worker's newest job.
