@@ -37,7 +37,7 @@ fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
             continue;
         }
         let mut inputs = Inputs::new(kernel);
-        let expected = run(&mut Plain, kernel, &mut inputs);
+        let expected = run::<Plain>(&mut (), kernel, &mut inputs);
         let calls = if kernel == Kernel::Latency { CALLS } else { 1 };
         let mut best = f64::INFINITY;
         for _ in 0..if job.quick { 3 } else { 10 } {

@@ -54,20 +54,25 @@ fn rows(scope: &mut Scope<'_>, shape: Shape, from: &[f32], first: usize, to: &mu
     );
 }
 
-impl Fork for Scope<'_> {
+/// Forks on chili.
+struct Joins;
+
+impl Fork for Joins {
+    type Scope<'s> = Scope<'s>;
+
     #[inline]
     fn join<A: Send, B: Send>(
-        &mut self,
-        first: impl FnOnce(&mut Self) -> A + Send,
-        second: impl FnOnce(&mut Self) -> B + Send,
+        scope: &mut Scope<'_>,
+        first: impl FnOnce(&mut Scope<'_>) -> A + Send,
+        second: impl FnOnce(&mut Scope<'_>) -> B + Send,
     ) -> (A, B) {
-        Scope::join(self, |scope| first(scope), |scope| second(scope))
+        scope.join(first, second)
     }
 }
 
 impl Program for Chili {
     fn fork(&mut self, kernel: Kernel, inputs: &mut Inputs) -> Fallible<u64> {
-        Ok(forks::run(&mut self.scope, kernel, inputs))
+        Ok(forks::run::<Joins>(&mut self.scope, kernel, inputs))
     }
 
     fn region(&mut self) {

@@ -162,12 +162,15 @@ impl Inputs {
 }
 
 /// A runtime that forks.
-pub(crate) trait Fork: Send {
+pub(crate) trait Fork {
+    /// What a closure needs to fork.
+    type Scope<'s>;
+
     /// Runs both, perhaps at the same time.
     fn join<A: Send, B: Send>(
-        &mut self,
-        first: impl FnOnce(&mut Self) -> A + Send,
-        second: impl FnOnce(&mut Self) -> B + Send,
+        scope: &mut Self::Scope<'_>,
+        first: impl FnOnce(&mut Self::Scope<'_>) -> A + Send,
+        second: impl FnOnce(&mut Self::Scope<'_>) -> B + Send,
     ) -> (A, B);
 }
 
@@ -175,37 +178,40 @@ pub(crate) trait Fork: Send {
 pub(crate) struct Plain;
 
 impl Fork for Plain {
+    type Scope<'s> = ();
+
+    #[inline]
     fn join<A: Send, B: Send>(
-        &mut self,
-        first: impl FnOnce(&mut Self) -> A + Send,
-        second: impl FnOnce(&mut Self) -> B + Send,
+        scope: &mut (),
+        first: impl FnOnce(&mut ()) -> A + Send,
+        second: impl FnOnce(&mut ()) -> B + Send,
     ) -> (A, B) {
-        (first(self), second(self))
+        (first(scope), second(scope))
     }
 }
 
 /// Runs a kernel once, and returns a number that depends on all that it computed.
-pub(crate) fn run<F: Fork>(fork: &mut F, kernel: Kernel, inputs: &mut Inputs) -> u64 {
+pub(crate) fn run<F: Fork>(fork: &mut F::Scope<'_>, kernel: Kernel, inputs: &mut Inputs) -> u64 {
     match kernel {
-        Kernel::Fib => fib(fork, FIB),
-        Kernel::Comb => comb(fork, TEETH),
-        Kernel::Tree => sum(fork, inputs.tree.as_deref()),
-        Kernel::Skynet => skynet(fork, 0, 1_000_000),
-        Kernel::Queens => queens(fork, 0, [0; 3]),
+        Kernel::Fib => fib::<F>(fork, FIB),
+        Kernel::Comb => comb::<F>(fork, TEETH),
+        Kernel::Tree => sum::<F>(fork, inputs.tree.as_deref()),
+        Kernel::Skynet => skynet::<F>(fork, 0, 1_000_000),
+        Kernel::Queens => queens::<F>(fork, 0, [0; 3]),
         Kernel::Quicksort => {
-            quicksort(fork, &mut inputs.sorted);
+            quicksort::<F>(fork, &mut inputs.sorted);
             digest(&inputs.sorted)
         }
         Kernel::Mergesort => {
-            mergesort(fork, &mut inputs.sorted, &mut inputs.spare);
+            mergesort::<F>(fork, &mut inputs.sorted, &mut inputs.spare);
             digest(&inputs.sorted)
         }
         Kernel::Matmul => {
             let [a, b] = &inputs.factors;
-            matmul(fork, a, b, rows(&mut inputs.product), [0, 0], SIDE);
+            matmul::<F>(fork, a, b, rows(&mut inputs.product), [0, 0], SIDE);
             inputs.product.iter().map(|&entry| entry as u64).sum()
         }
-        Kernel::Latency => leaves(fork, 64),
+        Kernel::Latency => leaves::<F>(fork, 64),
     }
 }
 
@@ -216,78 +222,95 @@ fn digest(numbers: &[u32]) -> u64 {
     })
 }
 
-fn fib<F: Fork>(fork: &mut F, n: u32) -> u64 {
+fn fib<F: Fork>(fork: &mut F::Scope<'_>, n: u32) -> u64 {
     if n < 2 {
         return u64::from(n);
     }
-    let (a, b) = fork.join(|fork| fib(fork, n - 1), |fork| fib(fork, n - 2));
+    let (a, b) = F::join(
+        fork,
+        |fork| fib::<F>(fork, n - 1),
+        |fork| fib::<F>(fork, n - 2),
+    );
     a + b
 }
 
-fn comb<F: Fork>(fork: &mut F, teeth: u32) -> u64 {
+fn comb<F: Fork>(fork: &mut F::Scope<'_>, teeth: u32) -> u64 {
     if teeth == 0 {
         return 0;
     }
-    let (rest, ()) = fork.join(|fork| comb(fork, teeth - 1), |_| native::task(teeth));
+    let (rest, ()) = F::join(
+        fork,
+        |fork| comb::<F>(fork, teeth - 1),
+        |_| native::task(teeth),
+    );
     rest + 1
 }
 
-fn sum<F: Fork>(fork: &mut F, node: Option<&Node>) -> u64 {
+fn sum<F: Fork>(fork: &mut F::Scope<'_>, node: Option<&Node>) -> u64 {
     let Some(node) = node else { return 0 };
-    let (left, right) = fork.join(
-        |fork| sum(fork, node.left.as_deref()),
-        |fork| sum(fork, node.right.as_deref()),
+    let (left, right) = F::join(
+        fork,
+        |fork| sum::<F>(fork, node.left.as_deref()),
+        |fork| sum::<F>(fork, node.right.as_deref()),
     );
     node.value + left + right
 }
 
-fn skynet<F: Fork>(fork: &mut F, from: u64, size: u64) -> u64 {
+fn skynet<F: Fork>(fork: &mut F::Scope<'_>, from: u64, size: u64) -> u64 {
     if size == 1 {
         return from;
     }
     /// The children from `first` to `last`.
-    fn children<F: Fork>(fork: &mut F, from: u64, size: u64, first: u64, last: u64) -> u64 {
+    fn children<F: Fork>(
+        fork: &mut F::Scope<'_>,
+        from: u64,
+        size: u64,
+        first: u64,
+        last: u64,
+    ) -> u64 {
         if last - first == 1 {
-            return skynet(fork, from + first * size, size);
+            return skynet::<F>(fork, from + first * size, size);
         }
         let middle = first.midpoint(last);
-        let (a, b) = fork.join(
-            |fork| children(fork, from, size, first, middle),
-            |fork| children(fork, from, size, middle, last),
+        let (a, b) = F::join(
+            fork,
+            |fork| children::<F>(fork, from, size, first, middle),
+            |fork| children::<F>(fork, from, size, middle, last),
         );
         a + b
     }
-    children(fork, from, size / 10, 0, 10)
+    children::<F>(fork, from, size / 10, 0, 10)
 }
 
 /// Returns the number of solutions with queens in the first `row` rows, which cover columns and both diagonals.
-fn queens<F: Fork>(fork: &mut F, row: u32, covered: [u32; 3]) -> u64 {
+fn queens<F: Fork>(fork: &mut F::Scope<'_>, row: u32, covered: [u32; 3]) -> u64 {
     if row == QUEENS {
         return 1;
     }
     /// With the queen of the row on one of the places `free`.
-    fn places<F: Fork>(fork: &mut F, row: u32, covered: [u32; 3], free: u32) -> u64 {
+    fn places<F: Fork>(fork: &mut F::Scope<'_>, row: u32, covered: [u32; 3], free: u32) -> u64 {
         match free.count_ones() {
             0 => 0,
             1 => {
                 let [columns, left, right] = covered.map(|lines| lines | free);
-                queens(fork, row + 1, [columns, left << 1, right >> 1])
+                queens::<F>(fork, row + 1, [columns, left << 1, right >> 1])
             }
             _ => {
                 let first = free & free.wrapping_neg();
-                let (a, b) = fork.join(
-                    |fork| places(fork, row, covered, first),
-                    |fork| places(fork, row, covered, free & !first),
+                let (a, b) = F::join(
+                    fork,
+                    |fork| places::<F>(fork, row, covered, first),
+                    |fork| places::<F>(fork, row, covered, free & !first),
                 );
                 a + b
             }
         }
     }
     let free = !(covered[0] | covered[1] | covered[2]) & ((1 << QUEENS) - 1);
-    places(fork, row, covered, free)
+    places::<F>(fork, row, covered, free)
 }
 
-fn quicksort<F: Fork>(fork: &mut F, numbers: &mut [u32]) {
+fn quicksort<F: Fork>(fork: &mut F::Scope<'_>, numbers: &mut [u32]) {
     if numbers.len() <= FEW {
         return insert(numbers);
     }
@@ -305,9 +328,10 @@ fn quicksort<F: Fork>(fork: &mut F, numbers: &mut [u32]) {
     }
     numbers.swap(below, last);
     let (small, great) = numbers.split_at_mut(below);
-    fork.join(
-        |fork| quicksort(fork, small),
-        |fork| quicksort(fork, &mut great[1..]),
+    F::join(
+        fork,
+        |fork| quicksort::<F>(fork, small),
+        |fork| quicksort::<F>(fork, &mut great[1..]),
     );
 }
 
@@ -321,7 +345,7 @@ fn insert(numbers: &mut [u32]) {
     }
 }
 
-fn mergesort<F: Fork>(fork: &mut F, numbers: &mut [u32], spare: &mut [u32]) {
+fn mergesort<F: Fork>(fork: &mut F::Scope<'_>, numbers: &mut [u32], spare: &mut [u32]) {
     if numbers.len() <= FEW {
         return insert(numbers);
     }
@@ -329,7 +353,11 @@ fn mergesort<F: Fork>(fork: &mut F, numbers: &mut [u32], spare: &mut [u32]) {
     {
         let (a, b) = numbers.split_at_mut(middle);
         let (c, d) = spare.split_at_mut(middle);
-        fork.join(|fork| mergesort(fork, a, c), |fork| mergesort(fork, b, d));
+        F::join(
+            fork,
+            |fork| mergesort::<F>(fork, a, c),
+            |fork| mergesort::<F>(fork, b, d),
+        );
     }
     spare.copy_from_slice(numbers);
     let (left, right) = spare.split_at(middle);
@@ -352,7 +380,7 @@ fn rows(matrix: &mut [f32]) -> Vec<&mut [f32]> {
 
 /// Computes the square of the product that `to` is: `side` rows and columns, the first of which are `at`.
 fn matmul<F: Fork>(
-    fork: &mut F,
+    fork: &mut F::Scope<'_>,
     a: &[f32],
     b: &[f32],
     mut to: Vec<&mut [f32]>,
@@ -385,19 +413,21 @@ fn matmul<F: Fork>(
             ([0, middle], second)
         }
     };
-    fork.join(
-        |fork| matmul(fork, a, b, to, at, side),
-        |fork| matmul(fork, a, b, second, [at[0] + below, at[1] + beside], side),
+    F::join(
+        fork,
+        |fork| matmul::<F>(fork, a, b, to, at, side),
+        |fork| matmul::<F>(fork, a, b, second, [at[0] + below, at[1] + beside], side),
     );
 }
 
-fn leaves<F: Fork>(fork: &mut F, count: u32) -> u64 {
+fn leaves<F: Fork>(fork: &mut F::Scope<'_>, count: u32) -> u64 {
     if count == 1 {
         return 1;
     }
-    let (a, b) = fork.join(
-        |fork| leaves(fork, count / 2),
-        |fork| leaves(fork, count - count / 2),
+    let (a, b) = F::join(
+        fork,
+        |fork| leaves::<F>(fork, count / 2),
+        |fork| leaves::<F>(fork, count - count / 2),
     );
     a + b
 }
@@ -408,7 +438,7 @@ mod tests {
 
     #[test]
     fn kernels_compute_what_they_should() {
-        let result = |kernel| run(&mut Plain, kernel, &mut Inputs::new(kernel));
+        let result = |kernel| run::<Plain>(&mut (), kernel, &mut Inputs::new(kernel));
         assert_eq!(result(Kernel::Fib), 2_178_309);
         assert_eq!(result(Kernel::Skynet), 499_999_500_000);
         assert_eq!(result(Kernel::Queens), 724);
@@ -420,7 +450,7 @@ mod tests {
         assert_eq!(result(Kernel::Quicksort), digest(&numbers));
         assert_eq!(result(Kernel::Mergesort), digest(&numbers));
         let mut inputs = Inputs::new(Kernel::Matmul);
-        run(&mut Plain, Kernel::Matmul, &mut inputs);
+        run::<Plain>(&mut (), Kernel::Matmul, &mut inputs);
         let [a, b] = &inputs.factors;
         for (i, j) in [(0, 0), (1, 767), (700, 65), (767, 64)] {
             let entry: f32 = (0..SIDE).map(|k| a[i * SIDE + k] * b[k * SIDE + j]).sum();

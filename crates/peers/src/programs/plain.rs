@@ -22,7 +22,7 @@ pub(crate) struct Serial;
 
 impl Program for Serial {
     fn fork(&mut self, kernel: Kernel, inputs: &mut Inputs) -> Fallible<u64> {
-        Ok(forks::run(&mut forks::Plain, kernel, inputs))
+        Ok(forks::run::<forks::Plain>(&mut (), kernel, inputs))
     }
 
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {

@@ -90,19 +90,23 @@ fn tree(scope: &Scope<'_>, at: u32, tasks: u32) {
 struct Joins;
 
 impl Fork for Joins {
+    type Scope<'s> = ();
+
     #[inline]
     fn join<A: Send, B: Send>(
-        &mut self,
-        first: impl FnOnce(&mut Self) -> A + Send,
-        second: impl FnOnce(&mut Self) -> B + Send,
+        (): &mut (),
+        first: impl FnOnce(&mut ()) -> A + Send,
+        second: impl FnOnce(&mut ()) -> B + Send,
     ) -> (A, B) {
-        rayon::join(|| first(&mut Joins), || second(&mut Joins))
+        rayon::join(|| first(&mut ()), || second(&mut ()))
     }
 }
 
 impl Program for Rayon {
     fn fork(&mut self, kernel: Kernel, inputs: &mut Inputs) -> Fallible<u64> {
-        Ok(self.pool.install(|| forks::run(&mut Joins, kernel, inputs)))
+        Ok(self
+            .pool
+            .install(|| forks::run::<Joins>(&mut (), kernel, inputs)))
     }
 
     fn build(&mut self, edges: Edges) {

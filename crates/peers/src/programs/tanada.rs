@@ -132,20 +132,22 @@ impl Tanada {
 struct Joins;
 
 impl Fork for Joins {
+    type Scope<'s> = ();
+
     #[inline]
     fn join<A: Send, B: Send>(
-        &mut self,
-        first: impl FnOnce(&mut Self) -> A + Send,
-        second: impl FnOnce(&mut Self) -> B + Send,
+        (): &mut (),
+        first: impl FnOnce(&mut ()) -> A + Send,
+        second: impl FnOnce(&mut ()) -> B + Send,
     ) -> (A, B) {
-        fork::join(|| first(&mut Joins), || second(&mut Joins))
+        fork::join(|| first(&mut ()), || second(&mut ()))
     }
 }
 
 impl Program for Tanada {
     fn fork(&mut self, kernel: Kernel, inputs: &mut Inputs) -> Fallible<u64> {
         Ok(fork::install(&self.pool, || {
-            forks::run(&mut Joins, kernel, inputs)
+            forks::run::<Joins>(&mut (), kernel, inputs)
         }))
     }
 
