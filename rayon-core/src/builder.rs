@@ -296,7 +296,8 @@ impl<S> ThreadPoolBuilder<S> {
         }
     }
 
-    /// Returns the number of threads: as set, or as `RAYON_NUM_THREADS` says, or else that of the hardware threads that the process may use.
+    /// Returns the number of threads: as set, or as `RAYON_NUM_THREADS` says, or else that of the hardware threads that the process may
+    /// use.
     fn threads(&self) -> usize {
         if self.num_threads > 0 {
             return self.num_threads;
@@ -321,14 +322,15 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// Sets the number of threads. 0, the default: as many as the environment variable `RAYON_NUM_THREADS` says, or else as there are hardware
-    /// threads that the process may use.
+    /// Sets the number of threads. 0, the default: as many as the environment variable `RAYON_NUM_THREADS` says, or else as there are
+    /// hardware threads that the process may use.
     pub fn num_threads(mut self, num_threads: usize) -> Self {
         self.num_threads = num_threads;
         self
     }
 
-    /// Makes the thread that builds the pool one of its threads, number 0. It works for the pool only while it waits in one of its functions.
+    /// Makes the thread that builds the pool one of its threads, number 0. It works for the pool only while it waits in one of its
+    /// functions.
     pub fn use_current_thread(mut self) -> Self {
         self.use_current_thread = true;
         self

@@ -64,7 +64,8 @@ impl ThreadPool {
         fork::worker_of(&self.pool).map(|worker| worker.index())
     }
 
-    /// As [`current_thread_has_pending_tasks`](crate::current_thread_has_pending_tasks); `None` if this thread does not belong to this pool.
+    /// As [`current_thread_has_pending_tasks`](crate::current_thread_has_pending_tasks); `None` if this thread does not belong to this
+    /// pool.
     #[inline]
     pub fn current_thread_has_pending_tasks(&self) -> Option<bool> {
         fork::worker_of(&self.pool).and_then(|_| fork::has_pending_jobs())

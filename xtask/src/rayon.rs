@@ -1,8 +1,8 @@
 //! rayon's own tests against our `rayon-core`.
 //!
-//! The published packages `rayon` and `rayon-core` come through cargo. A copy in `target/rayon-tests` is built with our package in the place of
-//! the published `rayon-core`; nothing of theirs lies in this project. rayon's tests run as they are. Those of `rayon-core` that lie in its
-//! modules are put into a package whose root re-exports ours, because they name their own crate.
+//! The published packages `rayon` and `rayon-core` come through cargo. A copy in `target/rayon-tests` is built with our package in the
+//! place of the published `rayon-core`; nothing of theirs lies in this project. rayon's tests run as they are. Those of `rayon-core` that
+//! lie in its modules are put into a package whose root re-exports ours, because they name their own crate.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -245,7 +245,8 @@ pub(crate) fn all() -> Vec<Peer> {
     let mut policies = policies::native();
     // A policy that leaves workers idle is a reference for tests.
     policies.retain(|entry| entry.greedy);
-    // The time that a policy takes is no property of the simulator, and no policy sees forks: one policy without groups and one with groups stand for all.
+    // The time that a policy takes is no property of the simulator, and no policy sees forks: one policy without groups and one with
+    // groups stand for all.
     let first = |groups| policies.iter().find(|entry| entry.groups == groups);
     let simulated = [first(false), first(true)];
     let ours = policies.iter().map(|entry| Peer {

@@ -1,5 +1,5 @@
-//! Who is hungry, under shuttle: no worker sleeps while another one's limit lets forks be plain, no fork that was announced is overlooked, and
-//! no wake-up of a worker that waits for its fork is lost, in any interleaving that was tried.
+//! Who is hungry, under shuttle: no worker sleeps while another one's limit lets forks be plain, no fork that was announced is overlooked,
+//! and no wake-up of a worker that waits for its fork is lost, in any interleaving that was tried.
 //!
 //! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p tanada-runtime --release --test model_forks`.
 #![cfg(shuttle)]
@@ -110,10 +110,10 @@ fn request() {
     other.join().expect("a worker that ends");
 }
 
-/// Worker 0 waits for its fork, which worker 1 runs; worker 1 makes two forks that must meet, so that worker 0 has to run one while it waits.
+/// Worker 0 waits for its fork, which worker 1 runs; worker 1 makes two forks that must meet, so that worker 0 has to run one while it
+/// waits.
 fn help() {
     let pool = Pool::new(2);
-    pool.enter(0);
     let meeting = Arc::new(shuttle::sync::Barrier::new(2));
     let other = {
         let (pool, meeting) = (Arc::clone(&pool), Arc::clone(&meeting));
@@ -126,27 +126,32 @@ fn help() {
             pool.demand.waits.wake_if_asleep(0);
         })
     };
-    // As `WorkerCore::help_until`.
-    let waits = &pool.demand.waits;
-    let leave = || {
-        let left = || pool.forks.load(SeqCst) > 0;
-        pool.demand.leave(waits, 0, &pool.sleep, left);
-    };
-    waits.begin_search(0);
-    while !pool.done.load(SeqCst) {
-        if pool.take() {
-            leave();
-            meeting.wait();
-            waits.begin_search(0);
-            continue;
-        }
-        pool.demand.request(0);
-        waits.doze(0, || {
+    // Behind the other thread: a schedule that prefers the first thread would let a thread that parks wake up by itself for ever.
+    let waiter = thread::spawn(move || {
+        pool.enter(0);
+        // As `WorkerCore::help_until`.
+        let waits = &pool.demand.waits;
+        let leave = || {
+            let left = || pool.forks.load(SeqCst) > 0;
+            pool.demand.leave(waits, 0, &pool.sleep, left);
+        };
+        waits.begin_search(0);
+        while !pool.done.load(SeqCst) {
+            if pool.take() {
+                leave();
+                meeting.wait();
+                waits.begin_search(0);
+                continue;
+            }
             pool.demand.request(0);
-            pool.done.load(SeqCst) || pool.forks.load(SeqCst) > 0
-        });
-    }
-    leave();
+            waits.doze(0, || {
+                pool.demand.request(0);
+                pool.done.load(SeqCst) || pool.forks.load(SeqCst) > 0
+            });
+        }
+        leave();
+    });
+    waiter.join().expect("a worker that ends");
     other.join().expect("a worker that ends");
 }
 

@@ -6,11 +6,11 @@
 //! Each worker has a word, its *limit*. A `join` at the stack address `sp` is plain if `limit - sp < WINDOW`, wrapping: one load, one
 //! subtraction, one comparison. 0 keeps every fork.
 //!
-//! - The first fork that a worker keeps while nobody is hungry is its *base*: it sets the limit to `NEAR` bytes below its own place. So forks
-//!   near the base are kept as well, those of the next `WINDOW` bytes of stack are plain, and one that is deeper still is kept and becomes
-//!   the base (an unbalanced recursion). When the first closure of the base returns, the limit is 0 again.
-//! - A worker is *hungry* if it sleeps or searches. As long as one is, limits are 0, every fork is kept, and the oldest is stolen first. So are
-//!   some more forks after that, and all while many lie in the deque (`fork/shared.rs`).
+//! - The first fork that a worker keeps while nobody is hungry is its *base*: it sets the limit to `NEAR` bytes below its own place. So
+//!   forks near the base are kept as well, those of the next `WINDOW` bytes of stack are plain, and one that is deeper still is kept and
+//!   becomes the base (an unbalanced recursion). When the first closure of the base returns, the limit is 0 again.
+//! - A worker is *hungry* if it sleeps or searches. As long as one is, limits are 0, every fork is kept, and the oldest is stolen first.
+//!   So are some more forks after that, and all while many lie in the deque (`fork/shared.rs`).
 //!
 //! So a deep recursion on busy workers costs calls, and one on workers of which some are idle costs what a work-stealing deque costs.
 //! The limit lies here and not in thread-local storage, because a thief may write it when the thread has ended.
@@ -27,14 +27,15 @@
 //!
 //! # No fork is overlooked
 //! Workers that wait inside of a job take forks and nothing else, so they sleep in a [`Sleep`] of their own, `waits`, beside the pool's. A
-//! thread that makes a fork available pushes it, then calls [`Demand::announce`]: it loads both numbers of searching workers, and if both are
-//! 0 it wakes a sleeper of the pool, or else one of `waits`. The proof of `worker/sleep.rs` holds with the union of both: a worker that
-//! leaves either number as the last one, and not to sleep, looks whether there is a fork and calls `announce` again
+//! thread that makes a fork available pushes it, then calls [`Demand::announce`]: it loads both numbers of searching workers, and if both
+//! are 0 it wakes a sleeper of the pool, or else one of `waits`. The proof of `worker/sleep.rs` holds with the union of both: a worker
+//! that leaves either number as the last one, and not to sleep, looks whether there is a fork and calls `announce` again
 //! ([`Demand::leave`]); one that leaves to sleep has set its bit before and looks once more after it. The look comes after the leaving, so
 //! it sees what a thread pushed that relied on this worker.
 //!
 //! One gap is left: a thread that wakes a worker for a *task* and comes too late counts as searching for a moment, and a thread that
-//! announces a fork just then wakes nobody in `waits`. The fork then waits for the next announcement, or for its owner, which takes it back.
+//! announces a fork just then wakes nobody in `waits`. The fork then waits for the next announcement, or for its owner, which takes it
+//! back.
 //!
 //! The test `tests/model_forks.rs` runs this file and `sleep.rs` under shuttle.
 
@@ -91,8 +92,8 @@ impl Demand {
             || sleep.wake_a_sleeper()
     }
 
-    /// Worker `me` keeps a fork at the stack address `sp`, when nobody was hungry a moment ago. Returns whether the fork is the worker's base
-    /// from now on.
+    /// Worker `me` keeps a fork at the stack address `sp`, when nobody was hungry a moment ago. Returns whether the fork is the worker's
+    /// base from now on.
     #[inline]
     pub fn set(&self, me: usize, sp: usize, sleep: &Sleep) -> bool {
         let limit = self.limit(me);

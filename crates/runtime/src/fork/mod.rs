@@ -18,8 +18,8 @@
 //! ```
 //!
 //! A fork that nobody takes costs about a call, so a recursion needs no cutoff. All functions work on a worker and on any other thread: on
-//! a worker of a pool, in that pool; elsewhere, in [`Pool::global`]. ([`install`] enters another pool.) Graphs and forks nest in each other both ways: a task may
-//! `join`, and a forked closure may run a graph.
+//! a worker of a pool, in that pool; elsewhere, in [`Pool::global`]. ([`install`] enters another pool.) Graphs and forks nest in each
+//! other both ways: a task may `join`, and a forked closure may run a graph.
 //!
 //! # What a closure may wait for
 //! The second closure of a [`join`] may run at any time after the first has begun, on any worker, or after the first has ended. So the
@@ -27,9 +27,9 @@
 //! meanwhile, on top of the one that waits; when three quarters of its stack are used up, it waits without.
 //!
 //! # Panics
-//! Both closures of a `join` run, even if the first panics; the panic goes on when both have ended, that of the first if both panic. A scope
-//! ends when all that it spawned has, and then goes on with the first panic. A panic of a closure that nothing waits for ([`spawn`]) goes to
-//! the pool's handler ([`PoolBuilder::panic_handler`](crate::PoolBuilder::panic_handler)), or ends the process.
+//! Both closures of a `join` run, even if the first panics; the panic goes on when both have ended, that of the first if both panic. A
+//! scope ends when all that it spawned has, and then goes on with the first panic. A panic of a closure that nothing waits for ([`spawn`])
+//! goes to the pool's handler ([`PoolBuilder::panic_handler`](crate::PoolBuilder::panic_handler)), or ends the process.
 
 #[doc(hidden)]
 pub mod demand;

@@ -15,8 +15,8 @@ const PAUSES: u32 = 8;
 const SPIN: Duration = Duration::from_micros(10);
 
 impl WorkerCore {
-    /// Waits until `flag` is open. Runs jobs meanwhile, and parts of calls; of the tasks of graphs none, because the waiting job may hold up
-    /// what such a task waits for. A worker whose stack is used up runs its own jobs and parts only: whatever it waits for was begun by
+    /// Waits until `flag` is open. Runs jobs meanwhile, and parts of calls; of the tasks of graphs none, because the waiting job may hold
+    /// up what such a task waits for. A worker whose stack is used up runs its own jobs and parts only: whatever it waits for was begun by
     /// another worker, or lies in its own deque.
     #[cold]
     #[inline(never)]
@@ -131,8 +131,8 @@ pub enum Yield {
     Idle,
 }
 
-/// Runs one job that this worker, or any other of its pool, has not begun, and returns when that has ended. Returns `None` if this thread is
-/// no worker. The second closure of a plain join is no job.
+/// Runs one job that this worker, or any other of its pool, has not begun, and returns when that has ended. Returns `None` if this thread
+/// is no worker. The second closure of a plain join is no job.
 pub fn yield_now() -> Option<Yield> {
     yield_to(|worker| {
         worker
