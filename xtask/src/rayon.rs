@@ -116,7 +116,10 @@ fn test(
         .args(["test", "--no-fail-fast", which])
         .current_dir(package)
         .env("CARGO_TARGET_DIR", folder.join("target"))
-        .env("CARGO_PROFILE_DEV_DEBUG", "0");
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
+        // Some of rayon's tests walk through a part of 10^27 numbers: minutes, if that is not optimised.
+        .env("CARGO_PROFILE_TEST_OPT_LEVEL", "2")
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "2");
     if let Some(threads) = threads {
         command.env("RAYON_NUM_THREADS", threads.to_string());
     }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
 use tanada_policy::{Placement, WorkerId};
@@ -34,6 +34,10 @@ pub(crate) struct Hooks {
     pub(crate) start: Option<Arc<WorkerHandler>>,
     pub(crate) exit: Option<Arc<WorkerHandler>>,
 }
+
+// A pool calls them under `catch_unwind` anyway, whatever they have left half changed.
+impl UnwindSafe for Hooks {}
+impl RefUnwindSafe for Hooks {}
 
 impl fmt::Debug for Hooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
