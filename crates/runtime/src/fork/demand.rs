@@ -37,6 +37,8 @@
 //! announces a fork just then wakes nobody in `waits`. The fork then waits for the next announcement, or for its owner, which takes it
 //! back.
 //!
+//! A worker that stops searching because it found a *task* looks in the same way (`pass_forks_on` in `fork/shared.rs`).
+//!
 //! The test `tests/model_forks.rs` runs this file and `sleep.rs` under shuttle.
 
 use crate::worker::sleep::Sleep;

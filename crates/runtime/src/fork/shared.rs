@@ -150,6 +150,15 @@ impl PoolShared {
         self.forks.demand.announce(&self.sleep);
     }
 
+    /// A worker stops searching because it has found a task: wakes one of those that take jobs only, if there is a job whose maker may have
+    /// relied on that worker.
+    #[inline]
+    pub(crate) fn pass_forks_on(&self) {
+        if self.forks.demand.waits.is_anyone_idle() && self.forks.has_jobs() {
+            self.forks.demand.announce(&self.sleep);
+        }
+    }
+
     /// Hands a job to the pool, on `worker` if this thread is one of its workers.
     #[inline]
     pub(crate) fn give_job(&self, worker: Option<&WorkerCore>, job: Ready) {

@@ -210,6 +210,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 if let Some(found) = self.ask(|dispatcher, local, env| dispatcher.next(local, env))
                 {
                     sleep.end_search(me.index());
+                    self.core.pool.pass_forks_on();
                     self.meter.found();
                     return Some(found);
                 }
