@@ -180,14 +180,11 @@ fn a_worker_that_becomes_idle_gets_a_fork_of_a_deep_recursion() {
                         busy.store(false, SeqCst);
                         let start = Instant::now();
                         while !stolen.load(SeqCst) && start.elapsed() < Duration::from_secs(20) {
-                            fork::join(
-                                || std::hint::spin_loop(),
-                                || {
-                                    if me() {
-                                        stolen.store(true, SeqCst)
-                                    }
-                                },
-                            );
+                            fork::join(std::hint::spin_loop, || {
+                                if me() {
+                                    stolen.store(true, SeqCst)
+                                }
+                            });
                         }
                         return;
                     };

@@ -37,8 +37,11 @@ struct Base<'scope> {
     /// The first panic.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     /// The lifetime is invariant: a scope cannot be made one of a shorter lifetime, in which less lives long enough.
-    marker: PhantomData<Box<dyn FnOnce(&Scope<'scope>) + Send + Sync + 'scope>>,
+    marker: PhantomData<Spawned<'scope>>,
 }
+
+/// What a scope stands for: closures that are called with it.
+type Spawned<'scope> = Box<dyn FnOnce(&Scope<'scope>) + Send + Sync + 'scope>;
 
 /// The graph of a task that waits for the scope.
 struct GraphOf(*const GraphCore);
