@@ -208,7 +208,7 @@ pub(crate) fn run<F: Fork>(fork: &mut F::Scope<'_>, kernel: Kernel, inputs: &mut
         }
         Kernel::Matmul => {
             let [a, b] = &inputs.factors;
-            matmul::<F>(fork, a, b, rows(&mut inputs.product), [0, 0], SIDE);
+            matmul::<F>(fork, a, b, rows(&mut inputs.product), [0, 0]);
             inputs.product.iter().map(|&entry| entry as u64).sum()
         }
         Kernel::Latency => leaves::<F>(fork, 64),
@@ -378,14 +378,13 @@ fn rows(matrix: &mut [f32]) -> Vec<&mut [f32]> {
     matrix.chunks_mut(SIDE).collect()
 }
 
-/// Computes the square of the product that `to` is: `side` rows and columns, the first of which are `at`.
+/// Computes the part of the product that `to` is, whose first row and column are `at`.
 fn matmul<F: Fork>(
     fork: &mut F::Scope<'_>,
     a: &[f32],
     b: &[f32],
     mut to: Vec<&mut [f32]>,
     at: [usize; 2],
-    side: usize,
 ) {
     let columns = to[0].len();
     if to.len() <= BLOCK && columns <= BLOCK {
@@ -415,8 +414,8 @@ fn matmul<F: Fork>(
     };
     F::join(
         fork,
-        |fork| matmul::<F>(fork, a, b, to, at, side),
-        |fork| matmul::<F>(fork, a, b, second, [at[0] + below, at[1] + beside], side),
+        |fork| matmul::<F>(fork, a, b, to, at),
+        |fork| matmul::<F>(fork, a, b, second, [at[0] + below, at[1] + beside]),
     );
 }
 
