@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod omp;
+mod rayon;
+mod rayon_programs;
 mod test;
 mod tidy;
 mod two_processes;
@@ -22,6 +24,8 @@ Examples:
   cargo xtask test --full                 the long products, all sanitizers, ten minutes of fuzzing a target
   cargo xtask sanitize thread --quick     tests and soak under ThreadSanitizer
   cargo xtask sanitize --minutes 30       all sanitizers, with a long soak
+  cargo xtask rayon                       rayon's own tests against our rayon-core
+  cargo xtask rayon-programs              published programs with rayon and with our rayon-core
   cargo xtask tidy                        only the rules that read the workspace
   cargo xtask tidy --write                also renews the generated tables of ARCHITECTURE.md";
 
@@ -48,6 +52,10 @@ enum Verb {
     OmpTable(omp::table::Options),
     /// Measures OpenMP programs with tasks under the adapter beside libgomp and libomp, and says which bars hold.
     OmpTasks(omp::tasks::Options),
+    /// Runs rayon's own tests against our rayon-core.
+    Rayon(rayon::Options),
+    /// Builds published programs with rayon and with our rayon-core, and compares their bytes and times.
+    RayonPrograms(rayon_programs::Options),
     /// Keeps the machine busy for `omp-table`.
     #[command(hide = true)]
     OmpNeighbour(omp::neighbour::Options),
@@ -63,6 +71,8 @@ fn main() -> ExitCode {
         Verb::OmpSuite(options) => omp::suite::run(&root(), &options),
         Verb::OmpTable(options) => omp::table::run(&root(), &options),
         Verb::OmpTasks(options) => omp::tasks::run(&root(), &options),
+        Verb::Rayon(options) => rayon::run(&root(), &options),
+        Verb::RayonPrograms(options) => rayon_programs::run(&root(), &options),
         Verb::OmpNeighbour(options) => omp::neighbour::run(&options),
         Verb::Tidy(options) => tidy::run(&root(), &options),
     };

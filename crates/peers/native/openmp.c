@@ -172,3 +172,44 @@ void peer_stencil(float *a, float *b, size_t size, size_t stride, uint32_t sweep
         to = swapped;
     }
 }
+
+static uint64_t fib(uint32_t n) {
+    if (n < 2)
+        return n;
+    uint64_t a, b;
+#pragma omp task shared(b) firstprivate(n)
+    b = fib(n - 2);
+    a = fib(n - 1);
+#pragma omp taskwait
+    return a + b;
+}
+
+static uint64_t comb(uint32_t teeth) {
+    if (teeth == 0)
+        return 0;
+    uint64_t rest;
+#pragma omp task firstprivate(teeth)
+    peers_task(teeth);
+    rest = comb(teeth - 1);
+#pragma omp taskwait
+    return rest + 1;
+}
+
+static uint64_t sum(const struct peers_node *node) {
+    if (!node)
+        return 0;
+    uint64_t left, right;
+#pragma omp task shared(right) firstprivate(node)
+    right = sum(node->right);
+    left = sum(node->left);
+#pragma omp taskwait
+    return node->value + left + right;
+}
+
+uint64_t peer_fork(uint32_t kernel, uint32_t size, const struct peers_node *tree) {
+    uint64_t result = 0;
+#pragma omp parallel num_threads(workers_now)
+#pragma omp single
+    result = kernel == 0 ? fib(size) : kernel == 1 ? comb(size) : sum(tree);
+    return result;
+}

@@ -29,6 +29,16 @@ PEERS_API void peer_flat(uint32_t scope, uint32_t tasks);
  * all others (2). */
 PEERS_API void peer_grow(uint32_t shape, uint32_t tasks);
 
+/* A node of a binary tree; null for none. */
+struct peers_node {
+    const struct peers_node *left, *right;
+    uint64_t value;
+};
+
+/* A recursion that forks without a cutoff; its result. `kernel` 0: the Fibonacci number `size`. 1: the rest, `size - 1` and
+ * so on, and `peers_task(size)`, which is forked. 2: the sum of the values of `tree`. */
+PEERS_API uint64_t peer_fork(uint32_t kernel, uint32_t size, const struct peers_node *tree);
+
 /* `sweeps` Jacobi sweeps over `size` x `size` points, from `a` to `b` and back. The pointers are to the first point; rows are `stride`
  * apart, and the field has a border of one point, which stays as it is. */
 PEERS_API void peer_stencil(float *a, float *b, size_t size, size_t stride, uint32_t sweeps);

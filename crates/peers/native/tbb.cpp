@@ -191,3 +191,42 @@ void peer_cholesky_run(void) {
         graph->wait_for_all();
     });
 }
+
+namespace {
+template <class First, class Second> void both(const First &first, const Second &second) {
+    tbb::task_group group;
+    group.run(second);
+    first();
+    group.wait();
+}
+
+uint64_t fib(uint32_t n) {
+    if (n < 2)
+        return n;
+    uint64_t a, b;
+    both([&] { a = fib(n - 1); }, [&] { b = fib(n - 2); });
+    return a + b;
+}
+
+uint64_t comb(uint32_t teeth) {
+    if (teeth == 0)
+        return 0;
+    uint64_t rest;
+    both([&] { rest = comb(teeth - 1); }, [&] { peers_task(teeth); });
+    return rest + 1;
+}
+
+uint64_t sum(const peers_node *node) {
+    if (!node)
+        return 0;
+    uint64_t left, right;
+    both([&] { left = sum(node->left); }, [&] { right = sum(node->right); });
+    return node->value + left + right;
+}
+} // namespace
+
+uint64_t peer_fork(uint32_t kernel, uint32_t size, const peers_node *tree) {
+    uint64_t result = 0;
+    arena->execute([&] { result = kernel == 0 ? fib(size) : kernel == 1 ? comb(size) : sum(tree); });
+    return result;
+}

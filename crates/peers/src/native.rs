@@ -1,6 +1,7 @@
 //! The bodies that all peers share (`native/body.c`), and peers that are shared objects (`native/peer.h`).
 
 use crate::Fallible;
+use crate::programs::forks::{Inputs, Kernel, Node};
 use crate::programs::{Counted, Edges, Field, Flat, Growth, Program, Steps, Stream, Swept};
 use libloading::{Library, Symbol};
 use md5::{Digest as _, Md5};
@@ -151,7 +152,10 @@ pub(crate) fn cholesky_step([i, j, k]: [u32; 3]) {
 /// # Errors
 /// If there is not enough memory.
 pub(crate) fn matrix(tiles: u32, tile: u32) -> Fallible<()> {
-    assert!(tile % 8 == 0, "kernels compute eight numbers at once");
+    assert!(
+        tile.is_multiple_of(8),
+        "kernels compute eight numbers at once"
+    );
     // SAFETY: no task runs (above).
     let made = unsafe { c::peers_cholesky_begin(tiles, tile) };
     (made != 0)
@@ -328,6 +332,17 @@ impl Program for Shared {
 
     fn cholesky(&mut self, _way: Flat, _steps: &Steps) {
         self.call("peer_cholesky_run");
+    }
+
+    fn fork(&mut self, kernel: Kernel, inputs: &mut Inputs) -> Fallible<u64> {
+        type Fork = unsafe extern "C" fn(u32, u32, *const Node) -> u64;
+        let run = self.function::<Fork>("peer_fork")?;
+        let tree = inputs
+            .tree
+            .as_deref()
+            .map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the signature and the nodes are those of `native/peer.h`; the function reads the nodes, which live.
+        Ok(unsafe { run(kernel as u32, kernel.size(), tree) })
     }
 
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {

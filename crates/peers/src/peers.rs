@@ -3,6 +3,7 @@
 use crate::Fallible;
 use crate::cases::Case;
 use crate::native::Shared;
+use crate::programs::forks::{KERNELS, Kernel, NATIVE_KERNELS};
 use crate::programs::lines::{ICEORYX, Kind};
 use crate::programs::{
     Chili, CholeskyCounters, Dinero, FLATS, Ffmpeg, Flat, ForkUnion, GROWTHS, Growth, Program,
@@ -150,19 +151,19 @@ fn others() -> Vec<Peer> {
     peers! {
         ONE "tanada/sequential" [h264] => Start::Sequential;
             "Tanada's decoder without tasks"
-        ONE "serial" [stencil cholesky] => Start::Serial;
+        ONE "serial" [stencil cholesky forks] => Start::Serial;
             "the plain loop"
-        ANY "rayon" [wavefront flat dynamic cholesky stencil idle regions] => Start::Rayon;
+        ANY "rayon" [wavefront flat dynamic cholesky forks stencil idle regions] => Start::Rayon;
             "rayon: joins, parallel loops, tasks spawned at a count of zero"
         ANY "floor/rayon-counters" [wavefront] => Start::RayonCounters;
             "by hand on rayon: the first released task runs at once"
         ANY "rayon/counters" [cholesky] => Start::CholeskyCounters;
             "rayon: tasks spawned at a count of zero"
-        ANY "chili" [flat stencil idle regions] => Start::Chili;
+        ANY "chili" [flat forks stencil idle regions] => Start::Chili;
             "chili: joins at a heartbeat"
         ANY "fork_union" [flat stencil idle regions] => Start::ForkUnion;
             "fork_union: parallel loops of spinning threads"
-        ANY "onetbb" [wavefront build flat dynamic cholesky stencil idle regions] => native!("TBB");
+        ANY "onetbb" [wavefront build flat dynamic cholesky forks stencil idle regions] => native!("TBB");
             "oneTBB: flow graph, parallel loops"
         ANY "onetbb/tiles" [stencil] => native!("TBB", Native::Tiles);
             "oneTBB: a flow graph of Tanada's tiles over time steps"
@@ -174,7 +175,7 @@ fn others() -> Vec<Peer> {
             "Taskflow: its graph, all frames at once by `run_n`"
         ANY "taskflow/tiles" [stencil] => native!("TASKFLOW", Native::Tiles);
             "Taskflow: a graph of Tanada's tiles over time steps"
-        ANY "gcc-openmp" [wavefront build flat dynamic cholesky stencil idle regions] in GCC_SETTINGS => native!("OPENMP_GCC");
+        ANY "gcc-openmp" [wavefront build flat dynamic cholesky forks stencil idle regions] in GCC_SETTINGS => native!("OPENMP_GCC");
             "OpenMP of gcc: tasks with `depend`, parallel loops"
         ANY "gcc-openmp/doacross" [wavefront] in GCC_SETTINGS => native!("DOACROSS_GCC");
             "OpenMP of gcc: `ordered(2)`, `depend(sink)`, `depend(source)`; with edges=2 the loop's order for left"
@@ -182,7 +183,7 @@ fn others() -> Vec<Peer> {
             "OpenMP of gcc: `taskloop`"
         ANY "gcc-openmp/passive" [idle regions] in &[setting("", PASSIVE)] => native!("OPENMP_GCC");
             "the same with OMP_WAIT_POLICY=passive"
-        ANY "llvm-openmp" [wavefront build flat dynamic cholesky stencil idle regions] in LLVM_SETTINGS => native!("OPENMP_LLVM");
+        ANY "llvm-openmp" [wavefront build flat dynamic cholesky forks stencil idle regions] in LLVM_SETTINGS => native!("OPENMP_LLVM");
             "OpenMP of LLVM: the same source"
         ANY "llvm-openmp/doacross" [wavefront] in LLVM_SETTINGS => native!("DOACROSS_LLVM");
             "OpenMP of LLVM: the same source"
@@ -237,9 +238,10 @@ fn others() -> Vec<Peer> {
     }
 }
 
-/// The cases of a policy. The first is for those that stand for all.
+/// The cases of a policy. The first two are for those that stand for all.
 const SIMULATED: &[&str] = &[
     "sim",
+    "forks",
     "wavefront",
     "build",
     "flat",
@@ -256,7 +258,8 @@ pub(crate) fn all() -> Vec<Peer> {
     let mut policies = policies::native();
     // A policy that leaves workers idle is a reference for tests.
     policies.retain(|entry| entry.greedy);
-    // The time that a policy takes is no property of the simulator: one policy without groups and one with groups stand for all.
+    // The time that a policy takes is no property of the simulator, and no policy sees forks: one policy without groups and one with
+    // groups stand for all.
     let first = |groups| policies.iter().find(|entry| entry.groups == groups);
     let simulated = [first(false), first(true)];
     let ours = policies.iter().map(|entry| Peer {
@@ -264,7 +267,7 @@ pub(crate) fn all() -> Vec<Peer> {
         about: entry.summary,
         cases: match simulated.contains(&Some(entry)) {
             true => SIMULATED,
-            false => &SIMULATED[1..],
+            false => &SIMULATED[2..],
         },
         absent: None,
         settings: AS_IT_IS,
@@ -374,6 +377,14 @@ impl Peer {
             Start::Shared(..) if self.name == "llvm-openmp" => &GROWTHS[1..3],
             Start::Shared(..) => &GROWTHS[..3],
             _ => &GROWTHS,
+        }
+    }
+
+    /// Returns the recursions that the peer runs: native peers those that need no more than numbers.
+    pub(crate) fn kernels(&self) -> &'static [Kernel] {
+        match self.start {
+            Start::Shared(..) => &KERNELS[..NATIVE_KERNELS],
+            _ => &KERNELS,
         }
     }
 

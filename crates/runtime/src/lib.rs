@@ -51,6 +51,7 @@
 mod error;
 #[allow(unsafe_code)]
 mod executable;
+pub mod fork;
 mod governor;
 mod graph;
 mod marks;
@@ -81,7 +82,7 @@ pub use name::Name;
 pub use observer::{
     Observer, PathPart, Profile, Recorded, RecordedTask, Recorder, TaskView, Totals, WorkerObserver,
 };
-pub use pool::{Bind, DEFAULT_POLICY, MAX_WORKERS, Pool, PoolBuilder};
+pub use pool::{Bind, DEFAULT_POLICY, MAX_WORKERS, Pool, PoolBuilder, WorkerThread};
 pub use replay::Replay;
 pub use tanada_policy::{Hints, WorkerId, deliveries, registry as policies};
 pub use team::{Member, Region, RegionDecision, Schedule};

@@ -79,6 +79,7 @@ where
         times(&recorded),
         recorded.profile().expect("all was recorded"),
     );
+    let time = |name, i: usize, graph: usize| times[&(name, i as u64)][graph];
     let mut base = 0;
     for graph in 0..2 {
         let (mut begins, mut ends, mut last) = (Vec::new(), Vec::new(), base);
@@ -88,10 +89,10 @@ where
                 .filter_map(|back| ends.get(i.checked_sub(back)?));
             let begin = before.copied().fold(base, u64::max);
             begins.push(begin);
-            ends.push(begin + times[&("task", i as u64)][graph]);
+            ends.push(begin + time("task", i, graph));
             last = last.max(ends[i]);
             if i % 2 == 0 {
-                last = last.max(begin + times[&("child", i as u64)][graph]);
+                last = last.max(begin + time("child", i, graph));
             }
         }
         base = last;
@@ -140,12 +141,13 @@ fn templates(pool: &Pool, recorder: &Recorder) {
             times(&recorded),
             recorded.profile().expect("all was recorded"),
         );
+        let time = |i: usize, run: usize| time(i, run);
         let mut base = 0;
         for run in 0..RUNS {
             let mut ends = Vec::new();
             for i in 0..30_usize {
                 let begin = i.checked_sub(1).map_or(base, |before| ends[before / 2]);
-                ends.push(begin + times[&("node", i as u64)][run]);
+                ends.push(begin + time(i, run));
             }
             base = ends.into_iter().max().expect("tasks");
         }

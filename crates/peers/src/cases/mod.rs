@@ -4,6 +4,7 @@ mod build;
 mod cholesky;
 mod dynamic;
 mod flat;
+mod forks;
 mod h264;
 mod idle;
 mod messages;
@@ -144,6 +145,7 @@ pub(crate) fn all() -> &'static [Case] {
         flat::CASE,
         dynamic::CASE,
         cholesky::CASE,
+        forks::CASE,
         stencil::CASE,
         h264::CASE,
         idle::CASE,

@@ -1,5 +1,6 @@
 //! chili: fork-join in which a worker gives work away only when a heartbeat asks for it.
 
+use super::forks::{self, Fork, Inputs, Kernel};
 use super::{Field, Flat, Program, Shape, Swept, sweep_rows};
 use crate::{Fallible, native};
 use chili::{Config, Scope, ThreadPool};
@@ -53,7 +54,27 @@ fn rows(scope: &mut Scope<'_>, shape: Shape, from: &[f32], first: usize, to: &mu
     );
 }
 
+/// Forks on chili.
+struct Joins;
+
+impl Fork for Joins {
+    type Scope<'s> = Scope<'s>;
+
+    #[inline]
+    fn join<A: Send, B: Send>(
+        scope: &mut Scope<'_>,
+        first: impl FnOnce(&mut Scope<'_>) -> A + Send,
+        second: impl FnOnce(&mut Scope<'_>) -> B + Send,
+    ) -> (A, B) {
+        scope.join(first, second)
+    }
+}
+
 impl Program for Chili {
+    fn fork(&mut self, kernel: Kernel, inputs: &mut Inputs) -> Fallible<u64> {
+        Ok(forks::run::<Joins>(&mut self.scope, kernel, inputs))
+    }
+
     fn region(&mut self) {
         tasks(&mut self.scope, 0, self.workers);
     }

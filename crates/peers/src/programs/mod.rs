@@ -5,6 +5,7 @@ mod cholesky;
 pub(crate) mod ffmpeg;
 mod field;
 mod fork_union;
+pub(crate) mod forks;
 pub(crate) mod lines;
 mod plain;
 mod rayon;
@@ -26,6 +27,7 @@ pub(crate) use threads::{Published, Threads};
 pub(crate) use tiles::Tiles;
 
 use crate::Fallible;
+use forks::{Inputs, Kernel};
 use md5::Md5;
 use std::borrow::Cow;
 use std::time::Instant;
@@ -149,6 +151,10 @@ pub(crate) trait Program {
     }
     /// Runs `sweeps` sweeps over a square of `size` points a side, and returns their time and result.
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {
+        no_part();
+    }
+    /// Runs a recursion that forks, and returns its result.
+    fn fork(&mut self, kernel: Kernel, inputs: &mut Inputs) -> Fallible<u64> {
         no_part();
     }
     /// Decodes a stream and returns the number of its frames; the bytes of all frames go into `digest`, if there is one.

@@ -1,5 +1,6 @@
 //! Programs without tasks.
 
+use super::forks::{self, Inputs, Kernel};
 use super::tanada::decode;
 use super::{Counted, Field, Flat, Program, Steps, Stream, Swept, sweep_rows};
 use crate::cases::Case;
@@ -22,6 +23,10 @@ pub(crate) struct Serial;
 impl Program for Serial {
     fn cholesky(&mut self, _way: Flat, steps: &Steps) {
         steps.all().for_each(native::cholesky_step);
+    }
+
+    fn fork(&mut self, kernel: Kernel, inputs: &mut Inputs) -> Fallible<u64> {
+        Ok(forks::run::<forks::Plain>(&mut (), kernel, inputs))
     }
 
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {

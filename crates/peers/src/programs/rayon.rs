@@ -1,5 +1,6 @@
 //! rayon, with a dependency count a task.
 
+use super::forks::{self, Fork, Inputs, Kernel};
 use super::{
     Edges, Field, Flat, Growth, Program, Steps, Swept, TASKS, predecessors, successors, sweep_rows,
 };
@@ -85,7 +86,29 @@ fn tree(scope: &Scope<'_>, at: u32, tasks: u32) {
     }
 }
 
+/// Forks on rayon.
+struct Joins;
+
+impl Fork for Joins {
+    type Scope<'s> = ();
+
+    #[inline]
+    fn join<A: Send, B: Send>(
+        (): &mut (),
+        first: impl FnOnce(&mut ()) -> A + Send,
+        second: impl FnOnce(&mut ()) -> B + Send,
+    ) -> (A, B) {
+        rayon::join(|| first(&mut ()), || second(&mut ()))
+    }
+}
+
 impl Program for Rayon {
+    fn fork(&mut self, kernel: Kernel, inputs: &mut Inputs) -> Fallible<u64> {
+        Ok(self
+            .pool
+            .install(|| forks::run::<Joins>(&mut (), kernel, inputs)))
+    }
+
     fn build(&mut self, edges: Edges) {
         self.wave = Some(Wave::new(edges));
     }

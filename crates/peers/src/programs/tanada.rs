@@ -1,5 +1,6 @@
 //! Tanada, under any registered policy.
 
+use super::forks::{self, Fork, Inputs, Kernel};
 use super::simulated::{record, simulate};
 use super::{
     Checksum, Counted, Edges, Flat, Growth, Program, Steps, Stream, Swept, TASKS, predecessors,
@@ -9,6 +10,7 @@ use crate::{Fallible, native};
 use md5::{Digest as _, Md5};
 use tanada_harness::recording::Recording;
 use tanada_harness::rounds::{once, site};
+use tanada_runtime::fork;
 use tanada_runtime::{Cancel, Instance, Pool, SGroup, Scope, TGroup, TemplateBuilder, Token};
 use tanada_workloads::workload::{Facts, Output};
 use tanada_workloads::{Purpose, Site, Way};
@@ -128,7 +130,29 @@ impl Tanada {
     }
 }
 
+/// Forks on the fork layer.
+struct Joins;
+
+impl Fork for Joins {
+    type Scope<'s> = ();
+
+    #[inline]
+    fn join<A: Send, B: Send>(
+        (): &mut (),
+        first: impl FnOnce(&mut ()) -> A + Send,
+        second: impl FnOnce(&mut ()) -> B + Send,
+    ) -> (A, B) {
+        fork::join(|| first(&mut ()), || second(&mut ()))
+    }
+}
+
 impl Program for Tanada {
+    fn fork(&mut self, kernel: Kernel, inputs: &mut Inputs) -> Fallible<u64> {
+        Ok(fork::install(&self.pool, || {
+            forks::run::<Joins>(&mut (), kernel, inputs)
+        }))
+    }
+
     fn build(&mut self, edges: Edges) {
         let mut builder = TemplateBuilder::new();
         let mut ids = Vec::with_capacity(TASKS as usize);

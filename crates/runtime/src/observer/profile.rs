@@ -401,7 +401,9 @@ fn longest(executions: &mut [Execution<'_>], threads: &BTreeMap<u64, usize>) -> 
         }
     }
     profile.span_ns = last.map_or(0, |last| executions[last].ends);
-    let mut parts: BTreeMap<(&'static str, Option<(&str, u32)>), PathPart> = BTreeMap::new();
+    /// Name, file and line.
+    type Place<'a> = (&'static str, Option<(&'a str, u32)>);
+    let mut parts: BTreeMap<Place<'_>, PathPart> = BTreeMap::new();
     while let Some(at) = last {
         let execution = &executions[at];
         let name = execution.task.name;

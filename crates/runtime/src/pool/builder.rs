@@ -4,6 +4,7 @@ use super::bind::Unbound;
 use super::shared::Schedule;
 use super::{Bind, Pool, PoolShared};
 use crate::error::BuildError;
+use crate::fork::Hooks;
 use crate::governor::{Chosen, Governing, Ungoverned};
 use crate::graph::Watch;
 use crate::marks::{self, MARKS, Marked};
@@ -14,7 +15,9 @@ use crate::worker::{EndOnPanic, Stack, Worker, WorkerCore};
 use std::sync::Arc;
 use std::time::Duration;
 use tanada_policy::registry::{self, Entry, NotNative, Visitor};
-use tanada_policy::{Dispatcher, Governor, GovernorSite, RegionGovernor, RegionSite, Site};
+use tanada_policy::{
+    Dispatcher, Governor, GovernorSite, RegionGovernor, RegionSite, Site, WorkerId,
+};
 use tanada_topology::Topology;
 
 /// The most workers that a pool can have.
@@ -36,6 +39,53 @@ pub struct PoolBuilder<O = (), G = Ungoverned> {
     governor: G,
     regions: RegionMaker,
     replay: Option<Replay>,
+    hooks: Hooks,
+}
+
+/// A worker of a pool that has no thread yet; see [`PoolBuilder::build_threads`].
+pub struct WorkerThread {
+    index: u16,
+    stack_size: usize,
+    /// What it is in the pool's schedule.
+    actor: Option<Actor>,
+    /// Called with whether the thread runs the worker's loop.
+    main: Box<dyn FnOnce(bool) + Send>,
+}
+
+impl WorkerThread {
+    /// Returns the number of the worker.
+    pub fn index(&self) -> usize {
+        usize::from(self.index)
+    }
+
+    /// Returns the bytes of stack that the thread should have.
+    pub fn stack_size(&self) -> usize {
+        self.stack_size
+    }
+
+    /// Runs the worker on this thread. Returns when the pool has closed.
+    pub fn run(self) {
+        (self.main)(true);
+    }
+
+    /// Makes this thread the worker for good, and returns at once: the thread runs jobs of the pool only while it waits for some.
+    ///
+    /// # Panics
+    /// If this thread is a worker already.
+    pub fn adopt(self) {
+        let is_worker = crate::fork::current_worker().is_some();
+        assert!(!is_worker, "this thread is a worker already");
+        (self.main)(false);
+    }
+}
+
+impl std::fmt::Debug for WorkerThread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkerThread")
+            .field("index", &self.index)
+            .field("stack_size", &self.stack_size)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for PoolBuilder {
@@ -51,6 +101,7 @@ impl Default for PoolBuilder {
             governor: Ungoverned,
             regions: RegionMaker::usual(),
             replay: None,
+            hooks: Hooks::default(),
         }
     }
 }
@@ -174,6 +225,28 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         self
     }
 
+    /// Lets `handler` have the panics of closures that nothing waits for ([`fork::spawn`](crate::fork::spawn)), and of the handlers below.
+    /// Without it, or if it panics itself, such a panic ends the process.
+    pub fn panic_handler(
+        mut self,
+        handler: impl Fn(Box<dyn std::any::Any + Send>) + Send + Sync + 'static,
+    ) -> Self {
+        self.hooks.panic = Some(Arc::new(handler));
+        self
+    }
+
+    /// Calls `handler` on each worker's thread with the worker's number, before it runs anything.
+    pub fn start_handler(mut self, handler: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.hooks.start = Some(Arc::new(handler));
+        self
+    }
+
+    /// Calls `handler` on each worker's thread with the worker's number, when it has run everything.
+    pub fn exit_handler(mut self, handler: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.hooks.exit = Some(Arc::new(handler));
+        self
+    }
+
     fn map<P, H>(self, map: impl FnOnce(O, G) -> (P, H)) -> PoolBuilder<P, H> {
         let PoolBuilder {
             workers,
@@ -186,6 +259,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             governor,
             regions,
             replay,
+            hooks,
         } = self;
         let (observer, governor) = map(observer, governor);
         PoolBuilder {
@@ -199,6 +273,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             governor,
             regions,
             replay,
+            hooks,
         }
     }
 
@@ -230,12 +305,21 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     /// If no policy or governor has the given name, a governor decides by cache counters, the policy
     /// [needs](Dispatcher::NEEDS_PREPARED) the graph beforehand, the number of workers is out of range, or the system cannot start the
     /// threads.
-    pub fn build(mut self) -> Result<Pool, BuildError> {
+    pub fn build(self) -> Result<Pool, BuildError> {
+        self.build_threads().and_then(start_all)
+    }
+
+    /// As [`PoolBuilder::build`], but starts no threads: the caller runs each of the workers on one of its own. Nothing waits for these
+    /// threads when the pool is dropped; they end once all that was spawned has run.
+    ///
+    /// # Errors
+    /// As [`PoolBuilder::build`].
+    pub fn build_threads(mut self) -> Result<(Pool, Vec<WorkerThread>), BuildError> {
         struct Build<O, G>(PoolBuilder<O, G>);
         impl<O: Observer, G: Governing> Visitor for Build<O, G> {
-            type Out = Result<Pool, BuildError>;
+            type Out = Result<(Pool, Vec<WorkerThread>), BuildError>;
             fn visit<D: Dispatcher>(self, entry: &'static Entry) -> Self::Out {
-                self.0.build_with::<D>(entry.name)
+                self.0.threads_with::<D>(entry.name)
             }
         }
         let name = self
@@ -252,7 +336,14 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     ///
     /// # Panics
     /// If `D::build` does not make one local state for each worker.
-    pub fn build_with<D: Dispatcher>(mut self, name: &str) -> Result<Pool, BuildError> {
+    pub fn build_with<D: Dispatcher>(self, name: &str) -> Result<Pool, BuildError> {
+        self.threads_with::<D>(name).and_then(start_all)
+    }
+
+    fn threads_with<D: Dispatcher>(
+        mut self,
+        name: &str,
+    ) -> Result<(Pool, Vec<WorkerThread>), BuildError> {
         if D::NEEDS_PREPARED {
             return Err(NotNative::named(name).into());
         }
@@ -291,8 +382,12 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         }
     }
 
-    fn make<D: Dispatcher>(self, name: &str, watch: Watch) -> Result<Pool, BuildError> {
-        // In a task, the machine is that of the process and not of the worker, and the new workers begin unbound.
+    fn make<D: Dispatcher>(
+        self,
+        name: &str,
+        watch: Watch,
+    ) -> Result<(Pool, Vec<WorkerThread>), BuildError> {
+        // In a task, the machine is that of the process and not of the worker.
         let _unbound = Unbound::here();
         let topology = match self.topology {
             Some(topology) => topology,
@@ -333,10 +428,11 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             watch,
             governed.clone(),
             schedule,
+            self.hooks,
         );
         let handle = Pool::new(Arc::clone(&pool));
         let stack_size = self.stack_size.unwrap_or_else(default_stack_size);
-        for (id, local) in ids.zip(locals) {
+        let thread = |(id, local): (WorkerId, D::Local)| {
             let bind = self.bind.resolve(workers, governed.is_some(), &topology);
             let (pool, dispatcher) = (Arc::clone(&pool), Arc::clone(&dispatcher));
             let observer = self.observer.worker(id);
@@ -346,34 +442,62 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
                 .as_ref()
                 .and_then(|schedule| schedule.add_worker(id));
             let turns = actor.clone();
-            let thread = std::thread::Builder::new()
-                .name(format!("tanada-{}", id.0))
-                .stack_size(stack_size)
-                .spawn(move || {
-                    let _arrived = turns.map(Actor::arrive);
+            let main = move |looping: bool| {
+                let _arrived = turns.map(Actor::arrive);
+                if looping {
                     bind.apply(id, &pool.placement);
-                    let stack = Stack::of_this_thread(stack_size);
-                    let core = WorkerCore::new(id, pool, stack);
-                    // Policy and observer of the worker are dropped inside, too.
-                    EndOnPanic::around(|| {
-                        Worker::<D, O, G::Meter>::new(core, dispatcher, local, observer, meter)
-                            .work();
-                    });
+                }
+                let stack = Stack::of_this_thread(stack_size);
+                let core = WorkerCore::new(id, pool, stack);
+                // Policy and observer of the worker are dropped inside, too.
+                EndOnPanic::around(|| {
+                    let worker =
+                        Worker::<D, O, G::Meter>::new(core, dispatcher, local, observer, meter);
+                    match looping {
+                        true => worker.work(),
+                        false => worker.adopt(),
+                    }
                 });
-            // On an error `handle` is dropped, which ends the workers that have started.
-            let thread = thread.map_err(|source| {
-                if let Some(actor) = actor {
+            };
+            WorkerThread {
+                index: id.0,
+                stack_size,
+                actor,
+                main: Box::new(main),
+            }
+        };
+        let threads = ids.zip(locals).map(thread).collect();
+        Ok((handle, threads))
+    }
+}
+
+/// Starts a thread for each of `workers`, which are those of `pool`, and returns the pool.
+fn start_all((pool, workers): (Pool, Vec<WorkerThread>)) -> Result<Pool, BuildError> {
+    // Of a task, whose worker may be bound, the new workers begin unbound.
+    let _unbound = Unbound::here();
+    let mut workers = workers.into_iter();
+    while let Some(worker) = workers.next() {
+        let (index, actor) = (worker.index, worker.actor.clone());
+        let thread = std::thread::Builder::new()
+            .name(format!("tanada-{index}"))
+            .stack_size(worker.stack_size)
+            .spawn(|| worker.run());
+        match thread {
+            Ok(thread) => pool.shared().add_thread(thread),
+            Err(source) => {
+                // The schedule waits for none of those that do not start. `pool` is dropped, which ends the others.
+                let others = workers.filter_map(|worker| worker.actor);
+                for actor in actor.into_iter().chain(others) {
                     actor.forget();
                 }
-                BuildError::Thread {
-                    worker: id.0,
+                return Err(BuildError::Thread {
+                    worker: index,
                     source,
-                }
-            })?;
-            handle.shared().add_thread(thread);
+                });
+            }
         }
-        Ok(handle)
     }
+    Ok(pool)
 }
 
 /// Returns the bytes of stack that the standard library reserves for a thread.

@@ -5,7 +5,7 @@ mod builder;
 mod shared;
 
 pub use bind::Bind;
-pub use builder::{DEFAULT_POLICY, MAX_WORKERS, PoolBuilder};
+pub use builder::{DEFAULT_POLICY, MAX_WORKERS, PoolBuilder, WorkerThread};
 pub(crate) use shared::PoolShared;
 
 use crate::error::{BuildError, GraphError};
@@ -42,7 +42,7 @@ impl Drop for Handle {
             std::mem::forget(Arc::clone(&self.0));
         } else if self.0.is_on_worker() {
             // A task dropped the last handle, and its worker cannot wait for itself.
-            self.0.sleep.close();
+            self.0.let_go();
         } else {
             self.0.retire();
         }

@@ -2,6 +2,7 @@
 
 use crate::error::GraphError;
 use crate::executable;
+use crate::fork::{ForkShared, Hooks};
 use crate::governor::{Blocked, Governed};
 use crate::graph::{CHECKS, GraphShared, LOST_CHECK, Order, Own, Watch};
 use crate::process::{self, Process};
@@ -34,6 +35,8 @@ pub(crate) struct PoolShared {
     pub(crate) regions: Regions,
     /// The part of the graph layer.
     pub(crate) graphs: GraphShared,
+    /// The part of the fork layer.
+    pub(crate) forks: ForkShared,
     /// Number of workers that run a task which waits for a graph.
     pub(crate) waiting: AtomicUsize,
     pub(super) governed: Option<Arc<Governed>>,
@@ -223,6 +226,7 @@ impl PoolShared {
         watch: Watch,
         governed: Option<Arc<Governed>>,
         schedule: Option<Schedule>,
+        hooks: Hooks,
     ) -> Arc<Self> {
         let gate = DispatcherGate {
             dispatcher: Some(Arc::clone(dispatcher)),
@@ -245,6 +249,7 @@ impl PoolShared {
                 },
             ),
             regions,
+            forks: ForkShared::new(&placement, hooks),
             placement,
             graphs: GraphShared::new(watch),
             waiting: AtomicUsize::new(0),
@@ -338,9 +343,22 @@ impl PoolShared {
         threads.iter().any(|thread| thread.thread().id() == here)
     }
 
-    /// Ends the workers. Returns when the last one has ended its task.
+    /// Ends the workers once all that was spawned has run. Returns when the last one has ended.
     pub(crate) fn retire(&self) {
-        self.retire_after(|_| ());
+        let entered = self.enter();
+        self.let_go();
+        self.join_after(entered, |_| ());
+    }
+
+    /// Calls one of the pool's hooks on worker `me`. A panic goes to the pool's handler, or ends the process.
+    pub(crate) fn hook<T: Fn(usize) + ?Sized>(
+        &self,
+        me: WorkerId,
+        which: impl Fn(&Hooks) -> &Option<Arc<T>>,
+    ) {
+        if let Some(hook) = which(&self.forks.hooks) {
+            self.catch(|| hook(me.index()));
+        }
     }
 
     /// Ends the workers of a pool whose policy has lost tasks: from now on the pool begins no graph. Returns when the last one has ended
@@ -348,7 +366,9 @@ impl PoolShared {
     pub(crate) fn retire_lost(&self, why: GraphError) {
         self.poison.lock().why.get_or_insert(why);
         let mut checks = 0;
-        self.retire_after(|worker| {
+        let entered = self.enter();
+        self.sleep.close();
+        self.join_after(entered, |worker| {
             while !worker.is_finished() {
                 std::thread::sleep(LOST_CHECK);
                 checks += 1;
@@ -362,10 +382,8 @@ impl PoolShared {
         });
     }
 
-    /// Ends the workers, each after a call of `before` with its thread.
-    fn retire_after(&self, mut before: impl FnMut(&JoinHandle<()>)) {
-        let entered = self.enter();
-        self.sleep.close();
+    /// Waits for the workers to end, for each after a call of `before` with its thread. `entered` is this thread's part in the schedule.
+    fn join_after(&self, entered: Option<Entered>, mut before: impl FnMut(&JoinHandle<()>)) {
         if let Some(schedule) = &self.schedule {
             schedule.turns.wait_for_end_of(schedule.pool);
         }

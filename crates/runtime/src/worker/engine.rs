@@ -2,7 +2,7 @@
 
 use super::env::{NativeEnv, Wakes};
 use super::sleep::Woke;
-use super::{CURRENT, Engine, WorkerCore};
+use super::{Engine, WorkerCore};
 use crate::executable::{self, Runnable};
 use crate::governor::Meter;
 use crate::graph::GraphCore;
@@ -86,16 +86,10 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
 
     /// Runs tasks until the pool closes.
     pub(crate) fn work(&self) {
-        let engine: NonNull<dyn Engine + '_> = NonNull::from(self);
-        // SAFETY: only the lifetime changes. The pointer is followed by `WorkerCore::engine` only, which calls from tasks reach, and
-        // closures of `with_current` on this thread. It is cleared before this function returns, which does not unwind.
-        let engine = unsafe {
-            std::mem::transmute::<NonNull<dyn Engine + '_>, NonNull<dyn Engine + 'static>>(engine)
-        };
-        self.core.pool.sleep.enter(self.core.id.index());
-        self.core.engine.set(Some(engine));
-        CURRENT.set(Some(NonNull::from(&self.core)));
+        // SAFETY: undone before this function returns, which does not unwind.
+        unsafe { self.enter() };
         EndOnPanic::around(|| {
+            self.core.pool.hook(self.core.id, |hooks| &hooks.start);
             while let Some((mut task, mut origin)) = self.search() {
                 loop {
                     self.execute_observed(task, origin);
@@ -128,8 +122,36 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             .close(self.core.id.index())
             .into_iter()
             .for_each(Part::abandon);
-        CURRENT.set(None);
+        EndOnPanic::around(|| self.core.pool.hook(self.core.id, |hooks| &hooks.exit));
+        // SAFETY: the thread is no worker any more.
+        unsafe { super::enter(None) };
         self.core.engine.set(None);
+    }
+
+    /// Makes this thread the worker for good, without the loop: it runs something only while it waits. The worker is never freed.
+    pub(crate) fn adopt(self) {
+        let worker = Box::leak(Box::new(self));
+        // SAFETY: the worker lives for ever, on this thread.
+        unsafe { worker.enter() };
+    }
+
+    /// Makes this thread the worker.
+    ///
+    /// # Safety
+    /// Before the worker is gone, its `engine` is cleared and `super::enter(None)` called on this thread.
+    unsafe fn enter(&self) {
+        let engine: NonNull<dyn Engine + '_> = NonNull::from(self);
+        // SAFETY: only the lifetime changes. The pointer is followed by `WorkerCore::engine` only, which calls from tasks reach, and
+        // closures of `with_current` on this thread. It is cleared before the worker is gone (caller).
+        let engine = unsafe {
+            std::mem::transmute::<NonNull<dyn Engine + '_>, NonNull<dyn Engine + 'static>>(engine)
+        };
+        let (pool, me) = (&self.core.pool, self.core.id.index());
+        pool.sleep.enter(me);
+        pool.forks.demand.waits.enter(me);
+        self.core.engine.set(Some(engine));
+        // SAFETY: as the caller promises.
+        unsafe { super::enter(Some(NonNull::from(&self.core))) };
     }
 
     /// Returns whether this worker may take tasks.
@@ -199,10 +221,18 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                         schedule.starts(me, &found.0);
                     }
                     sleep.end_search(me.index());
+                    self.core.pool.pass_forks_on();
                     self.meter.found();
                     return Some(found);
                 }
+                if let Some(job) = self.core.find_job() {
+                    self.run_job(job);
+                    continue 'search;
+                }
                 self.meter.ran_out();
+                if round == 0 {
+                    self.core.pool.forks.demand.request(me.index());
+                }
                 // Once in eight rounds, another thread may run on this hardware thread: it may have the task that is searched for.
                 if round % 8 == 7 {
                     std::thread::yield_now();
@@ -214,9 +244,11 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             }
             let start = Instant::now();
             let woke = sleep.doze(me.index(), || {
+                // The announcement comes first, so that no limit stays above 0 while this worker sleeps.
+                self.core.pool.forks.demand.request(me.index());
                 let may_have = self.dispatcher.may_have(me);
                 self.core.end_if_forked();
-                may_have || self.core.is_called()
+                may_have || self.core.pool.forks.may_have(me.index()) || self.core.is_called()
             });
             let long = start.elapsed() >= LONG_SLEEP;
             // In a schedule, time changes nothing.
@@ -235,6 +267,18 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
         let rest = self.core.answer();
         sleep.begin_search(me);
         self.slept_long.set(self.slept_long.get() || rest);
+    }
+
+    /// Runs a job of the fork layer on this searching worker. Others are woken if they may have relied on it.
+    fn run_job(&self, job: Ready) {
+        let (pool, me) = (&self.core.pool, self.core.id);
+        let left = || self.dispatcher.may_have(me) || pool.forks.has_jobs();
+        pool.forks
+            .demand
+            .leave(&pool.sleep, me.index(), &pool.sleep, left);
+        self.meter.found();
+        self.core.run_job(job);
+        pool.sleep.begin_search(me.index());
     }
 
     /// Counts a task that has ended, and calls the governor if that is due.

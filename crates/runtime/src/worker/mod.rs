@@ -11,15 +11,18 @@ mod stack;
 
 pub(crate) use engine::{EndOnPanic, Worker};
 pub(crate) use env::{NativeEnv, Wakes};
-pub(crate) use stack::Stack;
+pub(crate) use stack::{Stack, pointer as stack_pointer};
 
 use crate::error::GraphError;
+use crate::fork::ForkLocal;
 use crate::graph::{GraphCore, GraphLocal};
 use crate::pool::PoolShared;
 use crate::process;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
+#[cfg(not(any(loom, shuttle)))]
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tanada_policy::{Origin, Ready, WorkerId};
 
 /// The part of a worker that is the same for every policy and observer.
@@ -40,6 +43,8 @@ pub(crate) struct WorkerCore {
     pub(crate) released: RefCell<Vec<Ready>>,
     /// What the graph layer keeps in each worker.
     pub(crate) graph: GraphLocal,
+    /// What the fork layer keeps in each worker.
+    pub(crate) forks: ForkLocal,
     /// The [`Worker`] around this core, while its thread runs tasks.
     engine: Cell<Option<NonNull<dyn Engine>>>,
 }
@@ -65,6 +70,7 @@ impl WorkerCore {
             id,
             chains: false,
             alone: pool.placement.workers() == 1,
+            forks: pool.forks.local(id),
             pool,
             stack,
             released: RefCell::default(),
@@ -93,10 +99,11 @@ impl WorkerCore {
         unsafe { engine.as_ref() }
     }
 
-    /// Returns whether parts of calls wait for this worker.
+    /// Returns whether parts of calls or of broadcasts wait for this worker.
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
-        self.pool.calls.waiting(self.id.index()) != 0
+        let me = self.id.index();
+        self.pool.calls.waiting(me) != 0 || self.pool.forks.has_mail(me)
     }
 
     /// Runs the parts of calls that wait for this worker now, not those that come meanwhile. Returns whether one of them asked workers to
@@ -112,6 +119,7 @@ impl WorkerCore {
             let Some(part) = calls.take(me) else { break };
             rest |= part.run(self);
         }
+        self.run_mail();
         rest
     }
 
@@ -170,19 +178,54 @@ impl WorkerCore {
 }
 
 thread_local! {
+    /// The [limit](crate::fork::demand) of the worker that this thread is; elsewhere a word that is 0.
+    #[cfg(not(any(loom, shuttle)))]
+    static LIMIT: Cell<&'static AtomicUsize> = const { Cell::new(&NO_WORKER) };
+
     /// The core of the worker that this thread is, while the worker runs.
     static CURRENT: Cell<Option<NonNull<WorkerCore>>> = const { Cell::new(None) };
 }
 
+#[cfg(not(any(loom, shuttle)))]
+static NO_WORKER: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns the [limit](crate::fork::demand) of the worker that this thread is; 0 if it is none.
+#[inline(always)]
+pub(crate) fn plain_limit() -> usize {
+    #[cfg(not(any(loom, shuttle)))]
+    {
+        LIMIT.get().load(Ordering::Relaxed)
+    }
+    #[cfg(any(loom, shuttle))]
+    0
+}
+
+/// Makes this thread a worker, or none.
+///
+/// # Safety
+/// Before the core is gone, the thread calls this again, or ends; it does not use the core meanwhile but through this module.
+unsafe fn enter(worker: Option<NonNull<WorkerCore>>) {
+    CURRENT.set(worker);
+    #[cfg(not(any(loom, shuttle)))]
+    LIMIT.set(worker.map_or(&NO_WORKER, |worker| {
+        // SAFETY: the core is live, keeps its pool, and is not gone before this is replaced (caller).
+        let worker = unsafe { &*worker.as_ptr() };
+        worker.pool.forks.demand.limit(worker.id.index())
+    }));
+}
+
 /// Calls `work` with the core of the worker that this thread is, or with `None` if this thread is not a worker of `pool`, and returns its
 /// result.
+#[inline]
 pub(crate) fn with_current<R>(pool: &PoolShared, work: impl FnOnce(Option<&WorkerCore>) -> R) -> R {
     with_any(|worker| work(worker.filter(|worker| std::ptr::eq(worker.pool(), pool))))
 }
 
 /// Calls `work` with the core of the worker that this thread is, of whatever pool, and returns its result.
+#[inline]
 pub(crate) fn with_any<R>(work: impl FnOnce(Option<&WorkerCore>) -> R) -> R {
     // SAFETY: the pointer is set by `Worker::work`, on this thread, and cleared before that function returns, which does not unwind. So
-    // this call is made from inside `Worker::work`, which keeps the core alive until the closure has returned.
+    // this call is made from inside `Worker::work`, which keeps the core alive until the closure has returned. Or the pointer was set by
+    // `Worker::adopt`, whose worker is never freed.
     work(CURRENT.get().map(|worker| unsafe { &*worker.as_ptr() }))
 }

@@ -200,6 +200,26 @@ impl Sleep {
         }
     }
 
+    /// Counts worker `me`, which calls this and was searching, as busy, and wakes nobody. Returns whether no worker searches now: then the
+    /// caller looks whether there is more to do than what it found, and wakes a worker if there is.
+    #[inline]
+    pub fn leave_search(&self, me: usize) -> bool {
+        self.workers[me].turn();
+        self.searching.0.fetch_sub(1, SeqCst) == 1
+    }
+
+    /// Returns whether a worker searches.
+    #[inline]
+    pub fn is_anyone_searching(&self) -> bool {
+        self.searching.0.load(SeqCst) > 0
+    }
+
+    /// Returns whether a worker searches, or an active worker sleeps.
+    #[inline]
+    pub fn is_anyone_idle(&self) -> bool {
+        self.is_anyone_searching() || self.sleeper().is_some()
+    }
+
     /// Puts this searching worker to sleep, unless `may_have` ([`Dispatcher::may_have`](tanada_policy::Dispatcher::may_have)) returns true.
     /// Returns when there may be a task, or when the pool closes.
     pub fn doze(&self, me: usize, may_have: impl Fn() -> bool) -> Woke {
@@ -275,22 +295,29 @@ impl Sleep {
     }
 
     /// Wakes some active sleeper, if there is one. Returns whether there was.
-    fn wake_a_sleeper(&self) -> bool {
-        for (index, word) in self.asleep.iter().enumerate() {
-            // Both are loaded again for each look: the width may have become smaller.
-            let sleeper = || {
-                first_below(
-                    word.0.load(SeqCst),
-                    self.width().saturating_sub(index * BITS),
-                )
-            };
-            while let Some(bit) = sleeper() {
-                if self.claim_and_wake(index * BITS + bit) {
-                    return true;
-                }
+    #[inline]
+    pub fn wake_a_sleeper(&self) -> bool {
+        // Each look loads the words again, and the width, which may have become smaller.
+        while let Some(whom) = self.sleeper() {
+            if self.claim_and_wake(whom) {
+                return true;
             }
         }
         false
+    }
+
+    /// Returns an active worker whose bit is set.
+    #[inline]
+    fn sleeper(&self) -> Option<usize> {
+        self.asleep.iter().enumerate().find_map(|(index, word)| {
+            // Most often no bit is set, and the width need not be loaded.
+            let bits = word.0.load(SeqCst);
+            let below = |bits| first_below(bits, self.width().saturating_sub(index * BITS));
+            (bits != 0)
+                .then(|| below(bits))
+                .flatten()
+                .map(|bit| index * BITS + bit)
+        })
     }
 
     /// Wakes worker `whom` if it sleeps, because a task became available that perhaps only that worker may take. If it is not active:
@@ -304,18 +331,23 @@ impl Sleep {
         }
     }
 
-    /// Returns whether it woke the worker.
+    /// Wakes worker `whom`, active or not, if it sleeps. Returns whether it woke the worker.
     #[inline]
-    fn wake_if_asleep(&self, whom: usize) -> bool {
+    pub fn wake_if_asleep(&self, whom: usize) -> bool {
         let asleep = self.asleep[whom / BITS].0.load(SeqCst) & (1 << (whom % BITS)) != 0;
         asleep && self.claim_and_wake(whom)
     }
 
     /// Wakes worker `whom`, active or not, because of a call that it alone can answer: from its sleep, or from a wait inside of a task.
     pub fn call(&self, whom: usize) {
-        if !self.wake_if_asleep(whom)
-            && let Some(thread) = self.workers[whom].parker.get()
-        {
+        if !self.wake_if_asleep(whom) {
+            self.unpark(whom);
+        }
+    }
+
+    /// Unparks the thread of worker `whom`, whatever it does.
+    pub fn unpark(&self, whom: usize) {
+        if let Some(thread) = self.workers[whom].parker.get() {
             thread.unpark();
         }
     }

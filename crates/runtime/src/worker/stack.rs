@@ -54,7 +54,7 @@ fn end_of_stack(_size: usize) -> usize {
 
 /// Returns the address of the top of the stack. (That of a local variable is another one under an address sanitizer.)
 #[inline(always)]
-fn pointer() -> usize {
+pub(crate) fn pointer() -> usize {
     let pointer: usize;
     // SAFETY: only reads a register.
     unsafe {

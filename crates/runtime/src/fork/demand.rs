@@ -1,0 +1,138 @@
+//! Who is hungry: how a worker that forks learns that another one looks for work, at the cost of one load, and how idle workers learn that
+//! there is a fork to take.
+//!
+//! # The word of a worker
+//! A `join` is *plain* (two calls one after the other) or *kept* (its second closure lies in the worker's deque, where thieves reach it).
+//! Each worker has a word, its *limit*. A `join` at the stack address `sp` is plain if `limit - sp < WINDOW`, wrapping: one load, one
+//! subtraction, one comparison. 0 keeps every fork.
+//!
+//! - The first fork that a worker keeps while nobody is hungry is its *base*: it sets the limit to `NEAR` bytes below its own place. So
+//!   forks near the base are kept as well, those of the next `WINDOW` bytes of stack are plain, and one that is deeper still is kept and
+//!   becomes the base (an unbalanced recursion). When the first closure of the base returns, the limit is 0 again.
+//! - A worker is *hungry* if it sleeps or searches. As long as one is, limits are 0, every fork is kept, and the oldest is stolen first.
+//!   So are some more forks after that, and all while many lie in the deque (`fork/shared.rs`).
+//!
+//! So a deep recursion on busy workers costs calls, and one on workers of which some are idle costs what a work-stealing deque costs.
+//! The limit lies here and not in thread-local storage, because a thief may write it when the thread has ended.
+//!
+//! # No request is lost
+//! *If a worker is hungry, no worker's limit stays above 0: it is 0, or its owner or the hungry worker is about to store 0.*
+//!
+//! The owner stores its limit `x > 0` ([`Demand::set`]), then loads who is idle; if anybody is, it stores 0. The hungry worker announces
+//! itself (it counts itself as searching, or sets its bit), then loads each limit and stores 0 if it is not 0 ([`Demand::request`]); a
+//! worker that goes to sleep has set its bit before it stops being counted, so it is announced without a break. All of these are
+//! sequentially consistent. If the hungry worker's load sees `x`, it stores 0 after it. If it does not see `x`, the load comes before the
+//! owner's store in the total order, and so does the announcement; the owner's load of who is idle comes after the store and sees it. ∎
+//! A limit that the owner sets to 0 by itself asks for nothing, so that store needs no order.
+//!
+//! # No fork is overlooked
+//! Workers that wait inside of a job take forks and nothing else, so they sleep in a [`Sleep`] of their own, `waits`, beside the pool's. A
+//! thread that makes a fork available pushes it, then calls [`Demand::announce`]: it loads both numbers of searching workers, and if both
+//! are 0 it wakes a sleeper of the pool, or else one of `waits`. The proof of `worker/sleep.rs` holds with the union of both: a worker
+//! that leaves either number as the last one, and not to sleep, looks whether there is a fork and calls `announce` again
+//! ([`Demand::leave`]); one that leaves to sleep has set its bit before and looks once more after it. The look comes after the leaving, so
+//! it sees what a thread pushed that relied on this worker.
+//!
+//! One gap is left: a thread that wakes a worker for a *task* and comes too late counts as searching for a moment, and a thread that
+//! announces a fork just then wakes nobody in `waits`. The fork then waits for the next announcement, or for its owner, which takes it
+//! back.
+//!
+//! A worker that stops searching because it found a *task* looks in the same way (`pass_forks_on` in `fork/shared.rs`).
+//!
+//! The test `tests/model_forks.rs` runs this file and `sleep.rs` under shuttle.
+
+use crate::worker::sleep::Sleep;
+use tanada_queues::Padded;
+use tanada_queues::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
+
+/// Bytes of stack below the limit in which forks are plain.
+pub const WINDOW: usize = 16 << 10;
+
+/// Bytes of stack below the base in which forks are kept.
+pub const NEAR: usize = 2 << 10;
+
+/// The limits of a pool's workers, and those of them that wait inside of a job.
+#[derive(Debug)]
+pub struct Demand {
+    limits: Box<[Padded<AtomicUsize>]>,
+    /// Workers that wait inside of a job, and would take a fork meanwhile.
+    pub waits: Sleep,
+}
+
+impl Demand {
+    /// Returns the state of `workers` workers, which keep all forks.
+    pub fn new(workers: usize) -> Self {
+        Demand {
+            limits: (0..workers).map(|_| Padded(AtomicUsize::new(0))).collect(),
+            waits: Sleep::new(workers),
+        }
+    }
+
+    /// Returns the word of worker `me`.
+    #[inline]
+    pub fn limit(&self, me: usize) -> &AtomicUsize {
+        &self.limits[me].0
+    }
+
+    /// Returns whether a worker of the pool, whose sleepers `sleep` knows, is hungry.
+    #[inline]
+    pub fn is_anyone_hungry(&self, sleep: &Sleep) -> bool {
+        sleep.is_anyone_idle() || self.waits.is_anyone_idle()
+    }
+
+    /// A fork was pushed or a job was injected: wakes a worker unless some search. Returns whether a worker was hungry.
+    #[inline]
+    pub fn announce(&self, sleep: &Sleep) -> bool {
+        sleep.is_anyone_searching()
+            || self.waits.is_anyone_searching()
+            || sleep.wake_a_sleeper()
+            || self.waits.wake_a_sleeper()
+            // In `waits` this thread may have counted for a moment, so that a third one woke nobody: it looks once more.
+            || sleep.wake_a_sleeper()
+    }
+
+    /// Worker `me` keeps a fork at the stack address `sp`, when nobody was hungry a moment ago. Returns whether the fork is the worker's
+    /// base from now on.
+    #[inline]
+    pub fn set(&self, me: usize, sp: usize, sleep: &Sleep) -> bool {
+        let limit = self.limit(me);
+        let now = limit.load(Relaxed);
+        // Not `sp > now`: the frame of the fork lies below that of the `join` that compared, which may be above the limit.
+        if now != 0 && sp.saturating_add(WINDOW) > now {
+            return false;
+        }
+        limit.store(sp.saturating_sub(NEAR), SeqCst);
+        if self.is_anyone_hungry(sleep) {
+            limit.store(0, Relaxed);
+            return false;
+        }
+        true
+    }
+
+    /// The first closure of the base of worker `me` has returned.
+    #[inline]
+    pub fn clear(&self, me: usize) {
+        self.limit(me).store(0, Relaxed);
+    }
+
+    /// Worker `me`, which has announced that it is hungry and found nothing, asks the others to keep forks.
+    pub fn request(&self, me: usize) {
+        for (whom, limit) in self.limits.iter().enumerate() {
+            if whom != me && limit.0.load(SeqCst) != 0 {
+                limit.0.store(0, SeqCst);
+            }
+        }
+    }
+
+    /// Worker `me`, counted as searching in `of`, stops searching. If it was the last and `is_left` returns true, there are forks whose
+    /// makers may have relied on it: another worker is woken.
+    #[inline]
+    pub fn leave(&self, of: &Sleep, me: usize, sleep: &Sleep, is_left: impl FnOnce() -> bool) {
+        if of.leave_search(me) && is_left() {
+            self.announce(sleep);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! `join`: two closures, perhaps at the same time.
+
+use super::demand::WINDOW;
+use super::enter::on_worker;
+use super::job::StackJob;
+use super::latch::{ForkLatch, Latch};
+use crate::pool::Pool;
+use crate::worker::{WorkerCore, plain_limit, stack_pointer};
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// What a closure of [`join_context`](super::join_context) learns.
+#[derive(Debug)]
+pub struct FnContext {
+    migrated: bool,
+    /// It belongs to the thread that runs the closure.
+    one_thread: std::marker::PhantomData<*mut ()>,
+}
+
+impl FnContext {
+    pub(super) fn new(migrated: bool) -> Self {
+        FnContext {
+            migrated,
+            one_thread: std::marker::PhantomData,
+        }
+    }
+
+    /// Returns whether the closure runs on another thread than the one that forked it: a thief took it, or the fork was made outside of the
+    /// pool. False of a second closure that lay where thieves could have taken it, but did not.
+    #[inline]
+    pub fn migrated(&self) -> bool {
+        self.migrated
+    }
+}
+
+/// As [`join`](super::join), on the pool that `global` returns if this thread is no worker.
+#[inline]
+pub fn join_or<G, A, B, RA, RB>(global: G, first: A, second: B) -> (RA, RB)
+where
+    G: FnOnce() -> Pool,
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    if plain_limit().wrapping_sub(stack_pointer()) < WINDOW {
+        plain(first, second)
+    } else {
+        kept(global, first, second)
+    }
+}
+
+/// As [`join_context`](super::join_context), on the pool that `global` returns if this thread is no worker.
+#[inline]
+pub fn join_context_or<G, A, B, RA, RB>(global: G, first: A, second: B) -> (RA, RB)
+where
+    G: FnOnce() -> Pool,
+    A: FnOnce(FnContext) -> RA + Send,
+    B: FnOnce(FnContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    on_worker(global, |worker, injected| {
+        keep(worker, injected, first, second)
+    })
+}
+
+#[inline(never)]
+fn kept<G, A, B, RA, RB>(global: G, first: A, second: B) -> (RA, RB)
+where
+    G: FnOnce() -> Pool,
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    on_worker(global, |worker, injected| {
+        keep(worker, injected, |_| first(), |_| second())
+    })
+}
+
+/// Runs both, one after the other.
+#[inline(always)]
+fn plain<RA, RB>(first: impl FnOnce() -> RA, second: impl FnOnce() -> RB) -> (RA, RB) {
+    let second = Second(ManuallyDrop::new(second));
+    let first = first();
+    (first, second.run())
+}
+
+/// The second closure while the first runs. Both run, even if the first panics.
+struct Second<B: FnOnce() -> R, R>(ManuallyDrop<B>);
+
+impl<B: FnOnce() -> R, R> Second<B, R> {
+    #[inline(always)]
+    fn run(self) -> R {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used again, nor dropped.
+        unsafe { ManuallyDrop::take(&mut this.0)() }
+    }
+}
+
+impl<B: FnOnce() -> R, R> Drop for Second<B, R> {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: `self` is not used again.
+        let second = unsafe { ManuallyDrop::take(&mut self.0) };
+        // The panic of the first closure goes on; that of the second one is dropped, which may panic again.
+        forget_panics(|| drop(second()));
+    }
+}
+
+/// Calls `work` and drops the payload of its panic, if it panics.
+fn forget_panics(work: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(work))
+        && let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
+    {
+        std::mem::forget(again);
+    }
+}
+
+/// Runs both on `worker`, the second where thieves can take it meanwhile.
+#[inline]
+fn keep<A, B, RA, RB>(worker: &WorkerCore, injected: bool, first: A, second: B) -> (RA, RB)
+where
+    A: FnOnce(FnContext) -> RA + Send,
+    B: FnOnce(FnContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    let fork = StackJob::new(
+        worker.graph.running(),
+        ForkLatch::new(worker),
+        |_: &WorkerCore, migrated| second(FnContext::new(migrated)),
+    );
+    // SAFETY: the job does not move, and this function neither returns nor unwinds before it has run or this thread has its right back.
+    let right = unsafe { fork.ready() };
+    let is_base = worker.push_fork(right, stack_pointer());
+    let result = catch_unwind(AssertUnwindSafe(|| first(FnContext::new(injected))));
+    if is_base {
+        worker.pool().forks.demand.clear(worker.id.index());
+    }
+    let is_back = take_back(worker, &fork);
+    match result {
+        // SAFETY: the right came back.
+        Ok(first) if is_back => (first, unsafe { fork.run_inline(worker, injected) }),
+        Ok(first) => (first, fork.into_result()),
+        Err(payload) => {
+            forget_panics(|| match is_back {
+                // SAFETY: the right came back.
+                true => drop(unsafe { fork.run_inline(worker, injected) }),
+                false => drop(fork.into_result()),
+            });
+            resume_unwind(payload)
+        }
+    }
+}
+
+/// Takes the right to run `fork` back, which `worker` has pushed, and returns true; or waits until a thief has run it. Runs what the first
+/// closure has spawned, which lies on top.
+#[inline]
+fn take_back<F, R>(worker: &WorkerCore, fork: &StackJob<ForkLatch, F, R>) -> bool
+where
+    F: FnOnce(&WorkerCore, bool) -> R,
+{
+    while let Some(job) = worker.pop_job() {
+        if fork.is(&job) {
+            return true;
+        }
+        worker.run_job(job);
+    }
+    worker.wait_for(fork.latch().flag());
+    false
+}
+
+/// Runs `body` as a job of `pool`, and returns its result once it has run. `worker` is this thread, if it is a worker of another pool.
+pub(super) fn run_elsewhere<R: Send>(
+    pool: &crate::pool::PoolShared,
+    worker: Option<&WorkerCore>,
+    body: impl FnOnce(&WorkerCore, bool) -> R + Send,
+) -> R {
+    use super::latch::CountLatch;
+    fn wait<F: FnOnce(&WorkerCore, bool) -> R, R>(
+        pool: &crate::pool::PoolShared,
+        worker: Option<&WorkerCore>,
+        job: StackJob<CountLatch, F, R>,
+    ) -> R
+    where
+        CountLatch: Latch,
+    {
+        // SAFETY: the job does not move, and this function does not return before the latch is open.
+        pool.inject_job(unsafe { job.ready() });
+        job.latch().wait(worker);
+        job.into_result()
+    }
+    let _entered = pool.enter();
+    let latch = CountLatch::new(worker, 1);
+    wait(pool, worker, StackJob::new(std::ptr::null(), latch, body))
+}

@@ -1,0 +1,290 @@
+//! What a pool and what each of its workers keep for the fork layer.
+
+use super::demand::Demand;
+use super::job::{Fifo, Job};
+use crate::pool::PoolShared;
+use crate::worker::WorkerCore;
+use parking_lot::Mutex;
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
+use tanada_policy::{Placement, WorkerId};
+use tanada_queues::{Injector, Mailbox, Owner, Ready, Steal, Stealer, deque};
+
+/// Forks that a worker keeps after one that it kept because another worker was hungry: that one takes a single fork, and will be back.
+const CREDIT: u32 = 64;
+
+/// With so many jobs in its deque, a worker keeps every further fork: such a recursion is deep on one side, so that each fork is a small
+/// part of it, and what is plain on the way down is out of reach on the way up.
+const MANY: usize = 32;
+
+/// What is called with the panic of a spawned closure.
+type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
+
+/// What is called on each worker, with its number.
+type WorkerHandler = dyn Fn(usize) + Send + Sync;
+
+/// What a program wants to be called at certain moments of a pool's life.
+#[derive(Clone, Default)]
+pub(crate) struct Hooks {
+    pub(crate) panic: Option<Arc<PanicHandler>>,
+    pub(crate) start: Option<Arc<WorkerHandler>>,
+    pub(crate) exit: Option<Arc<WorkerHandler>>,
+}
+
+// A pool calls them under `catch_unwind` anyway, whatever they have left half changed.
+impl UnwindSafe for Hooks {}
+impl RefUnwindSafe for Hooks {}
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hooks")
+            .field("panic", &self.panic.is_some())
+            .field("start", &self.start.is_some())
+            .field("exit", &self.exit.is_some())
+            .finish()
+    }
+}
+
+/// What all threads of a pool share for the fork layer.
+pub(crate) struct ForkShared {
+    pub(crate) demand: Demand,
+    seats: Box<[Seat]>,
+    /// Jobs from threads outside of the pool.
+    injected: Injector,
+    /// Locked while a broadcast is posted, so that all workers get the parts of several broadcasts in one order.
+    posting: Mutex<()>,
+    /// Handles (one for all) and jobs that keep the pool open.
+    keep: AtomicUsize,
+    pub(crate) hooks: Hooks,
+    /// The owners' sides of the deques, until the workers take them.
+    owners: Mutex<Vec<Option<Owner>>>,
+}
+
+/// What one worker lets others reach.
+struct Seat {
+    deque: Stealer,
+    /// Parts of broadcasts.
+    mail: Mailbox,
+}
+
+/// What one worker alone touches.
+pub(crate) struct ForkLocal {
+    deque: RefCell<Owner>,
+    /// Of closures that are spawned to run in order.
+    pub(crate) fifo: Arc<Fifo>,
+    /// How many forks are kept although nobody is hungry any more.
+    credit: Cell<u32>,
+    /// Where among equally far victims the next search begins.
+    start: Cell<usize>,
+}
+
+impl ForkShared {
+    pub(crate) fn new(placement: &Placement, hooks: Hooks) -> Self {
+        let (owners, seats): (Vec<_>, Vec<_>) = placement
+            .ids()
+            .map(|_| {
+                let (owner, deque) = deque();
+                let mail = Mailbox::new();
+                (Some(owner), Seat { deque, mail })
+            })
+            .unzip();
+        ForkShared {
+            demand: Demand::new(seats.len()),
+            seats: seats.into(),
+            injected: Injector::new(),
+            posting: Mutex::default(),
+            keep: AtomicUsize::new(1),
+            hooks,
+            owners: Mutex::new(owners),
+        }
+    }
+
+    /// Returns what worker `me`, which is made now, alone touches.
+    pub(crate) fn local(&self, me: WorkerId) -> ForkLocal {
+        let owner = self.owners.lock()[me.index()].take();
+        ForkLocal {
+            deque: RefCell::new(owner.expect("each worker is made once")),
+            fifo: Fifo::new(),
+            credit: Cell::new(0),
+            start: Cell::new(me.index()),
+        }
+    }
+
+    /// Returns whether worker `me` might find a job.
+    pub(crate) fn may_have(&self, me: usize) -> bool {
+        self.has_mail(me) || self.has_jobs()
+    }
+
+    /// Returns whether some worker might find a job.
+    pub(crate) fn has_jobs(&self) -> bool {
+        !self.injected.is_empty() || self.seats.iter().any(|seat| !seat.deque.is_empty())
+    }
+
+    /// Returns whether parts of broadcasts wait for worker `me`.
+    #[inline]
+    pub(crate) fn has_mail(&self, me: usize) -> bool {
+        !self.seats[me].mail.is_empty()
+    }
+
+    /// Keeps the pool open until [`PoolShared::let_go`] is called once more.
+    pub(crate) fn keep(&self) {
+        self.keep.fetch_add(1, Relaxed);
+    }
+}
+
+impl PoolShared {
+    /// A handle or a job does not need the pool any more. The last one closes it.
+    pub(crate) fn let_go(&self) {
+        if self.forks.keep.fetch_sub(1, AcqRel) == 1 {
+            self.sleep.close();
+        }
+    }
+
+    /// Hands a job to the pool from outside of its workers.
+    pub(crate) fn inject_job(&self, job: Ready) {
+        self.forks.injected.push(job);
+        self.forks.demand.announce(&self.sleep);
+    }
+
+    /// A worker stops searching because it has found a task: wakes one of those that take jobs only, if there is a job whose maker may have
+    /// relied on that worker.
+    #[inline]
+    pub(crate) fn pass_forks_on(&self) {
+        if self.forks.demand.waits.is_anyone_idle() && self.forks.has_jobs() {
+            self.forks.demand.announce(&self.sleep);
+        }
+    }
+
+    /// Hands a job to the pool, on `worker` if this thread is one of its workers.
+    #[inline]
+    pub(crate) fn give_job(&self, worker: Option<&WorkerCore>, job: Ready) {
+        match worker {
+            Some(worker) => {
+                worker.forks.deque.borrow_mut().push(job);
+                self.forks.demand.announce(&self.sleep);
+            }
+            None => self.inject_job(job),
+        }
+    }
+
+    /// Hands one of `jobs` to each worker.
+    pub(crate) fn post_jobs(&self, jobs: impl Iterator<Item = Ready>) {
+        {
+            let _posting = self.forks.posting.lock();
+            for (seat, job) in self.forks.seats.iter().zip(jobs) {
+                seat.mail.push(job);
+            }
+        }
+        for whom in 0..self.forks.seats.len() {
+            self.rouse(whom);
+        }
+    }
+
+    /// Wakes worker `whom`, whatever it waits for, because there is something that it alone can do.
+    pub(crate) fn rouse(&self, whom: usize) {
+        if !self.forks.demand.waits.wake_if_asleep(whom) {
+            self.sleep.call(whom);
+        }
+    }
+
+    /// Calls `spawned`. A panic goes to the pool's handler, or ends the process.
+    pub(crate) fn catch(&self, spawned: impl FnOnce()) {
+        let Err(payload) = catch_unwind(AssertUnwindSafe(spawned)) else {
+            return;
+        };
+        match &self.forks.hooks.panic {
+            Some(handler) if catch_unwind(AssertUnwindSafe(|| handler(payload))).is_ok() => {}
+            _ => end_the_process(),
+        }
+    }
+}
+
+#[cold]
+fn end_the_process() -> ! {
+    crate::process::report(format_args!(
+        "a spawned closure, or a handler of the pool, panicked (see above), and nothing waits for it; the process cannot go on"
+    ));
+    std::process::abort();
+}
+
+impl WorkerCore {
+    /// Puts the second closure of a fork made at the stack address `sp` where thieves reach it. Returns whether it is the base.
+    #[inline]
+    pub(crate) fn push_fork(&self, fork: Ready, sp: usize) -> bool {
+        let mut deque = self.forks.deque.borrow_mut();
+        deque.push(fork);
+        let pool = self.pool();
+        let (demand, credit) = (&pool.forks.demand, &self.forks.credit);
+        if demand.announce(&pool.sleep) {
+            credit.set(CREDIT);
+        } else if credit.get() > 0 {
+            credit.set(credit.get() - 1);
+        } else if deque.len() < MANY {
+            return demand.set(self.id.index(), sp, &pool.sleep);
+        }
+        false
+    }
+
+    /// Takes and returns this worker's newest job.
+    #[inline]
+    pub(crate) fn pop_job(&self) -> Option<Ready> {
+        self.forks.deque.borrow_mut().pop()
+    }
+
+    /// Returns whether this worker has jobs of its own that no other worker has taken.
+    pub(crate) fn has_own_jobs(&self) -> bool {
+        !self.forks.deque.borrow().is_empty()
+    }
+
+    /// Runs the parts of broadcasts that wait for this worker now.
+    pub(crate) fn run_mail(&self) {
+        let mail = &self.pool().forks.seats[self.id.index()].mail;
+        for _ in 0..mail.len() {
+            let Some(part) = mail.pop() else { break };
+            Job::run(part, self);
+        }
+    }
+
+    /// Takes and returns a job for this worker, which is free to run any: its own newest, the oldest of the nearest other worker that has
+    /// some, or the oldest from outside.
+    pub(crate) fn find_job(&self) -> Option<Ready> {
+        self.pop_job()
+            .or_else(|| self.steal_job())
+            .or_else(|| self.pool().forks.injected.pop())
+    }
+
+    fn steal_job(&self) -> Option<Ready> {
+        let pool = self.pool();
+        let distance = |other: &WorkerId| pool.placement.distance(self.id, *other);
+        let others = pool.placement.by_distance(self.id);
+        for ring in others.chunk_by(|a, b| distance(a) == distance(b)) {
+            let start = self.forks.start.get() % ring.len();
+            let victims = ring[start..].iter().chain(&ring[..start]);
+            for victim in victims {
+                if let Some(job) = pool.forks.seats[victim.index()].steal() {
+                    return Some(job);
+                }
+            }
+        }
+        // Thieves that find nothing do not try the same victims in the same order for ever.
+        self.forks.start.set(self.forks.start.get().wrapping_add(1));
+        None
+    }
+}
+
+impl Seat {
+    fn steal(&self) -> Option<Ready> {
+        loop {
+            match self.deque.steal() {
+                Steal::Taken(job) => return Some(job),
+                Steal::Empty | Steal::Refused => return None,
+                // Another thread took one: this ends.
+                Steal::Retry => std::hint::spin_loop(),
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Closures that nothing waits for, and closures on each worker.
+
+use super::enter::with_pool;
+use super::job::{self, StackJob};
+use super::latch::CountLatch;
+use crate::pool::{Pool, PoolShared};
+use crate::worker::{self, WorkerCore};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// What a closure of a broadcast learns.
+pub struct BroadcastContext<'a> {
+    worker: &'a WorkerCore,
+    /// It belongs to the thread that runs the closure, and cannot be made one of a shorter lifetime.
+    marker: PhantomData<&'a mut dyn Fn()>,
+}
+
+impl<'a> BroadcastContext<'a> {
+    pub(super) fn new(worker: &'a WorkerCore) -> Self {
+        BroadcastContext {
+            worker,
+            marker: PhantomData,
+        }
+    }
+
+    /// Returns the number of the worker.
+    #[inline]
+    pub fn index(&self) -> usize {
+        self.worker.id.index()
+    }
+
+    /// Returns the number of the pool's workers.
+    #[inline]
+    pub fn num_threads(&self) -> usize {
+        usize::from(self.worker.pool().placement.workers())
+    }
+}
+
+impl fmt::Debug for BroadcastContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BroadcastContext")
+            .field("index", &self.index())
+            .field("num_threads", &self.num_threads())
+            .field("pool", &self.worker.pool().number)
+            .finish()
+    }
+}
+
+fn spawn_on(pool: &PoolShared, body: impl FnOnce() + Send + 'static, in_order: bool) {
+    pool.forks.keep();
+    let job = |worker: &WorkerCore| {
+        worker.pool().catch(body);
+        worker.pool().let_go();
+    };
+    // SAFETY: the closure borrows nothing.
+    let job = unsafe { job::boxed(std::ptr::null(), job) };
+    worker::with_current(pool, |worker| {
+        let job = match worker {
+            // SAFETY: the worker's `Fifo` lives until the worker ends, and it ends after all jobs.
+            Some(worker) if in_order => unsafe { worker.forks.fifo.push(job) },
+            _ => job,
+        };
+        pool.give_job(worker, job);
+    });
+}
+
+/// As [`spawn`](super::spawn), on the pool that `global` returns if this thread is no worker.
+pub fn spawn_or(global: impl FnOnce() -> Pool, body: impl FnOnce() + Send + 'static) {
+    with_pool(global, |pool| spawn_on(pool, body, false));
+}
+
+/// As [`spawn_fifo`](super::spawn_fifo), on the pool that `global` returns if this thread is no worker.
+pub fn spawn_fifo_or(global: impl FnOnce() -> Pool, body: impl FnOnce() + Send + 'static) {
+    with_pool(global, |pool| spawn_on(pool, body, true));
+}
+
+/// As [`spawn`](super::spawn), on `pool`.
+pub fn spawn_in(pool: &Pool, body: impl FnOnce() + Send + 'static) {
+    spawn_on(pool.open(), body, false);
+}
+
+/// As [`spawn_fifo`](super::spawn_fifo), on `pool`.
+pub fn spawn_fifo_in(pool: &Pool, body: impl FnOnce() + Send + 'static) {
+    spawn_on(pool.open(), body, true);
+}
+
+fn broadcast_on<R: Send>(
+    pool: &PoolShared,
+    body: impl Fn(BroadcastContext<'_>) -> R + Sync,
+) -> Vec<R> {
+    worker::with_any(|worker| {
+        let own = worker.filter(|worker| std::ptr::eq(worker.pool(), pool));
+        let graph = own.map_or(std::ptr::null(), |worker| worker.graph.running());
+        let workers = usize::from(pool.placement.workers());
+        let latch = CountLatch::new(worker, workers);
+        let body = |worker: &WorkerCore, _| body(BroadcastContext::new(worker));
+        let parts: Vec<_> = (0..workers)
+            .map(|_| StackJob::new(graph, &latch, &body))
+            .collect();
+        // SAFETY: the parts do not move, and this function does not return before all have run.
+        pool.post_jobs(parts.iter().map(|part| unsafe { part.ready() }));
+        latch.wait(worker);
+        parts.into_iter().map(StackJob::into_result).collect()
+    })
+}
+
+/// As [`broadcast`](super::broadcast), on the pool that `global` returns if this thread is no worker.
+pub fn broadcast_or<R: Send>(
+    global: impl FnOnce() -> Pool,
+    body: impl Fn(BroadcastContext<'_>) -> R + Sync,
+) -> Vec<R> {
+    with_pool(global, |pool| broadcast_on(pool, body))
+}
+
+/// As [`broadcast`](super::broadcast), on `pool`.
+pub fn broadcast_in<R: Send>(
+    pool: &Pool,
+    body: impl Fn(BroadcastContext<'_>) -> R + Sync,
+) -> Vec<R> {
+    broadcast_on(pool.open(), body)
+}
+
+fn spawn_broadcast_on(
+    pool: &PoolShared,
+    body: impl Fn(BroadcastContext<'_>) + Send + Sync + 'static,
+) {
+    let workers = usize::from(pool.placement.workers());
+    (0..workers).for_each(|_| pool.forks.keep());
+    let part = move |worker: &WorkerCore| {
+        let context = BroadcastContext::new(worker);
+        worker.pool().catch(|| body(context));
+        worker.pool().let_go();
+    };
+    // SAFETY: the closure borrows nothing.
+    pool.post_jobs(unsafe { job::shared(std::ptr::null(), workers, part) });
+}
+
+/// As [`spawn_broadcast`](super::spawn_broadcast), on the pool that `global` returns if this thread is no worker.
+pub fn spawn_broadcast_or(
+    global: impl FnOnce() -> Pool,
+    body: impl Fn(BroadcastContext<'_>) + Send + Sync + 'static,
+) {
+    with_pool(global, |pool| spawn_broadcast_on(pool, body));
+}
+
+/// As [`spawn_broadcast`](super::spawn_broadcast), on `pool`.
+pub fn spawn_broadcast_in(
+    pool: &Pool,
+    body: impl Fn(BroadcastContext<'_>) + Send + Sync + 'static,
+) {
+    spawn_broadcast_on(pool.open(), body);
+}

@@ -1,0 +1,168 @@
+//! How a worker waits inside of a job, and what it does meanwhile.
+
+use super::job::Job;
+use super::latch::Flag;
+use crate::parking;
+use crate::worker::{self, WorkerCore};
+use std::time::{Duration, Instant};
+
+/// The rounds that a waiting worker searches before it sleeps, as those of an idle one.
+const ROUNDS: u32 = 32;
+
+/// The pauses at the end of each round.
+const PAUSES: u32 = 8;
+
+/// The time for which a thread outside looks again and again before it sleeps.
+const SPIN: Duration = Duration::from_micros(10);
+
+impl WorkerCore {
+    /// Waits until `flag` is open. Runs jobs meanwhile, and parts of calls; of the tasks of graphs none, because the waiting job may hold
+    /// up what such a task waits for. A worker whose stack is used up runs its own jobs and parts only: whatever it waits for was begun by
+    /// another worker, or lies in its own deque.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn wait_for(&self, flag: &Flag) {
+        self.end_if_forked();
+        if self.graph.held.is_some() {
+            self.settle();
+        }
+        while !flag.is_open() {
+            match self.stack.is_low() {
+                true => self.wait_low(flag),
+                false => self.help_until(flag),
+            }
+        }
+    }
+
+    /// Waits with a stack that is used up.
+    fn wait_low(&self, flag: &Flag) {
+        while !flag.is_open() {
+            if self.is_called() {
+                self.answer();
+            } else if let Some(job) = self.pop_job() {
+                self.run_job(job);
+            } else {
+                self.pool()
+                    .wait_in_a_task(|| flag.park_until(|| self.is_called()));
+            }
+        }
+    }
+
+    /// Runs jobs until `flag` is open, or until the stack is used up.
+    fn help_until(&self, flag: &Flag) {
+        let (pool, me) = (self.pool(), self.id.index());
+        let demand = &pool.forks.demand;
+        let leave = || {
+            let left = || pool.forks.has_jobs();
+            demand.leave(&demand.waits, me, &pool.sleep, left);
+        };
+        demand.waits.begin_search(me);
+        let mut round = 0;
+        while !flag.is_open() {
+            if self.is_called() {
+                leave();
+                self.answer();
+                demand.waits.begin_search(me);
+                continue;
+            }
+            if let Some(job) = self.find_job() {
+                leave();
+                self.run_job(job);
+                if flag.is_open() || self.stack.is_low() {
+                    return;
+                }
+                demand.waits.begin_search(me);
+                round = 0;
+                continue;
+            }
+            if round == 0 {
+                demand.request(me);
+            }
+            round += 1;
+            if round < ROUNDS && !(pool.is_oversubscribed() && round > 2) {
+                if round % 8 == 7 {
+                    parking::yield_now();
+                }
+                (0..PAUSES).for_each(|_| std::hint::spin_loop());
+                continue;
+            }
+            pool.wait_in_a_task(|| {
+                demand.waits.doze(me, || {
+                    // The announcement comes first, so that no limit stays above 0 while this worker sleeps.
+                    demand.request(me);
+                    flag.is_open() || self.is_called() || pool.forks.has_jobs()
+                })
+            });
+            round = 0;
+        }
+        leave();
+    }
+
+    /// Runs a job on this worker. A panic of its closure does not leave this function.
+    #[inline]
+    pub(crate) fn run_job(&self, job: tanada_queues::Ready) {
+        if self.graph.held.is_some() {
+            self.settle();
+        }
+        Job::run(job, self);
+    }
+}
+
+/// Returns once `done` returns true, or after a time of about two wake-ups. `done` is asked without a look at the pool: a thread outside of
+/// it gives up its processor if a worker may need it.
+pub(super) fn spin(done: impl Fn() -> bool) {
+    let start = Instant::now();
+    for look in 1_u64.. {
+        if done() || start.elapsed() >= SPIN {
+            return;
+        }
+        (0..PAUSES).for_each(|_| std::hint::spin_loop());
+        if look % 8 == 0 {
+            parking::yield_now();
+        }
+    }
+}
+
+/// What a call of [`yield_now`](super::yield_now) or [`yield_local`](super::yield_local) did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Yield {
+    /// It ran a job.
+    Executed,
+    /// There was nothing to run.
+    Idle,
+}
+
+/// Runs one job that this worker, or any other of its pool, has not begun, and returns when that has ended. Returns `None` if this thread
+/// is no worker. The second closure of a plain join is no job.
+pub fn yield_now() -> Option<Yield> {
+    yield_to(|worker| {
+        worker
+            .pool()
+            .forks
+            .has_mail(worker.id.index())
+            .then(|| worker.run_mail())
+            .or_else(|| worker.find_job().map(|job| worker.run_job(job)))
+    })
+}
+
+/// As [`yield_now`], of the jobs of this worker only.
+pub fn yield_local() -> Option<Yield> {
+    yield_to(|worker| {
+        worker.pop_job().map(|job| worker.run_job(job)).or_else(|| {
+            worker
+                .pool()
+                .forks
+                .has_mail(worker.id.index())
+                .then(|| worker.run_mail())
+        })
+    })
+}
+
+fn yield_to(run: impl FnOnce(&WorkerCore) -> Option<()>) -> Option<Yield> {
+    worker::with_any(|worker| {
+        worker.map(|worker| match run(worker) {
+            Some(()) => Yield::Executed,
+            None => Yield::Idle,
+        })
+    })
+}

@@ -1,0 +1,233 @@
+//! rayon's own tests against our `rayon-core`.
+//!
+//! The published packages `rayon` and `rayon-core` come through cargo. A copy in `target/rayon-tests` is built with our package in the
+//! place of the published `rayon-core`; nothing of theirs lies in this project. rayon's tests run as they are. Those of `rayon-core` that
+//! lie in its modules are put into a package whose root re-exports ours, because they name their own crate.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+
+/// A test that is taken out of the copy.
+struct LeftOut {
+    /// Below the folder of rayon-core's tests.
+    file: &'static str,
+    test: &'static str,
+    why: &'static str,
+}
+
+/// What is not run, and why.
+const LEFT_OUT: &[LeftOut] = &[
+    LeftOut {
+        file: "src/thread_pool/test.rs",
+        test: "workers_stop",
+        why: "reads the private field `registry`; `threads_end_with_their_pool` in rayon-core/tests is the same without it",
+    },
+    LeftOut {
+        file: "src/thread_pool/test.rs",
+        test: "sleeper_stop",
+        why: "reads the private field `registry`; `sleeping_threads_end_with_their_pool` in rayon-core/tests is the same without it",
+    },
+];
+
+/// Options of `cargo xtask rayon`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The numbers of threads of the global pool with which all tests run.
+    #[arg(long, value_delimiter = ',', default_value = "1,2,8,64")]
+    threads: Vec<usize>,
+    /// Leaves out the documentation tests, of which some must not compile.
+    #[arg(long)]
+    no_doc: bool,
+    /// Only these tests: a part of their names.
+    #[arg(long)]
+    only: Option<String>,
+}
+
+/// The root of the package that holds rayon-core's tests.
+const ROOT: &str = "\
+pub use rayon_core::*;
+mod unwind;
+mod registry {
+    #[allow(dead_code)]
+    pub(crate) fn in_worker<R: Send>(op: impl FnOnce(&(), bool) -> R + Send) -> R {
+        rayon_core::scope(|_| op(&(), false))
+    }
+}
+mod broadcast { #[cfg(test)] mod test; }
+mod join {
+    #[allow(unused_imports)]
+    use crate::{FnContext, join, join_context, unwind};
+    #[cfg(test)]
+    mod test;
+}
+mod scope { #[cfg(test)] mod test; }
+mod spawn {
+    #[allow(unused_imports)]
+    pub(crate) use crate::{spawn, spawn_fifo};
+    #[cfg(test)]
+    mod test;
+}
+mod thread_pool { #[cfg(test)] mod test; }
+mod compile_fail;
+mod test;
+";
+
+/// Runs the tests. Returns whether all passed, or none could run.
+pub(crate) fn run(root: &Path, options: &Options) -> bool {
+    let folder = root.join("target").join("rayon-tests");
+    let packages = match prepare(root, &folder) {
+        Ok(packages) => packages,
+        Err(why) => {
+            eprintln!("SKIPPED: rayon's tests cannot run here: {why}");
+            return true;
+        }
+    };
+    for LeftOut { file, test, why } in LEFT_OUT {
+        println!("left out: {test} in {file}: {why}");
+    }
+    let mut passed = true;
+    for package in &packages {
+        for threads in &options.threads {
+            passed &= test(package, &folder, options, "--tests", Some(*threads));
+        }
+        if !options.no_doc {
+            passed &= test(package, &folder, options, "--doc", None);
+        }
+    }
+    passed
+}
+
+/// Runs the tests of one package.
+fn test(
+    package: &Path,
+    folder: &Path,
+    options: &Options,
+    which: &str,
+    threads: Option<usize>,
+) -> bool {
+    let name = package.file_name().unwrap_or_default().to_string_lossy();
+    let global = threads.map_or_else(String::new, |threads| format!(", {threads} threads"));
+    println!("== {name} {which}{global}");
+    let mut command = Command::new("cargo");
+    command
+        .args(["test", "--no-fail-fast", which])
+        .current_dir(package)
+        .env("CARGO_TARGET_DIR", folder.join("target"))
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
+        // Some of rayon's tests walk through a part of 10^27 numbers: minutes, if that is not optimised.
+        .env("CARGO_PROFILE_TEST_OPT_LEVEL", "2")
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "2");
+    if let Some(threads) = threads {
+        command.env("RAYON_NUM_THREADS", threads.to_string());
+    }
+    command.arg("--").arg("--quiet");
+    command.args(&options.only);
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Puts the packages that hold the tests into `folder`, and returns theirs.
+fn prepare(root: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let error = |error: std::io::Error| error.to_string();
+    let ours = root.join("rayon-core");
+    let patch = format!(
+        "\n[workspace]\n\n[patch.crates-io]\nrayon-core = {{ path = {:?} }}\n",
+        ours.display().to_string()
+    );
+    let asks = folder.join("asks");
+    fs::create_dir_all(asks.join("src")).map_err(error)?;
+    fs::write(asks.join("src/lib.rs"), "").map_err(error)?;
+    let manifest = "[package]\nname = \"asks\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
+        [dependencies]\nrayon = \"=1.12.0\"\nrayon-core = \"=1.13.0\"\n\n[workspace]\n";
+    fs::write(asks.join("Cargo.toml"), manifest).map_err(error)?;
+    let rayon = fetched(&asks, "rayon")?;
+    let core = fetched(&asks, "rayon-core")?;
+
+    let tests = folder.join("rayon");
+    copy(&rayon, &tests).map_err(error)?;
+    let manifest = fs::read_to_string(rayon.join("Cargo.toml")).map_err(error)?;
+    fs::write(tests.join("Cargo.toml"), manifest + &patch).map_err(error)?;
+
+    let core_tests = folder.join("rayon-core");
+    copy(&core.join("tests"), &core_tests.join("tests")).map_err(error)?;
+    let src = core_tests.join("src");
+    copy(&core.join("src/compile_fail"), &src.join("compile_fail")).map_err(error)?;
+    for module in ["broadcast", "join", "scope", "spawn", "thread_pool"] {
+        fs::create_dir_all(src.join(module)).map_err(error)?;
+        let file = Path::new(module).join("test.rs");
+        fs::copy(core.join("src").join(&file), src.join(&file)).map_err(error)?;
+    }
+    for file in ["test.rs", "unwind.rs"] {
+        fs::copy(core.join("src").join(file), src.join(file)).map_err(error)?;
+    }
+    fs::write(src.join("lib.rs"), ROOT).map_err(error)?;
+    for LeftOut { file, test, .. } in LEFT_OUT {
+        let file = core_tests.join(file);
+        let text = fs::read_to_string(&file).map_err(error)?;
+        let without = without(&text, test).ok_or_else(|| format!("no test {test}"))?;
+        fs::write(&file, without).map_err(error)?;
+    }
+    let manifest = format!(
+        "[package]\nname = \"rayon-core-tests\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n\
+        [dependencies]\nrayon-core = {{ path = {:?} }}\n\n\
+        [dev-dependencies]\nrand = \"0.9\"\nrand_xorshift = \"0.4\"\nscoped-tls = \"1.0\"\nlibc = \"0.2\"\n\
+        crossbeam-utils = \"0.8\"\n\n[workspace]\n",
+        ours.display().to_string()
+    );
+    fs::write(core_tests.join("Cargo.toml"), manifest).map_err(error)?;
+    Ok(vec![core_tests, tests])
+}
+
+/// Returns `text` without the test function called `test`; `None` if there is none.
+fn without(text: &str, test: &str) -> Option<String> {
+    let function = text.find(&format!("\nfn {test}("))?;
+    let start = text[..function].rfind("\n#[test]\n")?;
+    let end = function + text[function..].find("\n}\n")? + "\n}".len();
+    Some(text[..start].to_owned() + &text[end..])
+}
+
+/// Returns the folder in which cargo keeps the sources of `package`, a dependency of the package in `of`.
+pub(crate) fn fetched(of: &Path, package: &str) -> Result<PathBuf, String> {
+    let metadata = cargo_metadata::MetadataCommand::new()
+        .current_dir(of)
+        .exec()
+        .map_err(|error| error.to_string())?;
+    let mut all = metadata.packages.iter();
+    let found = all
+        .find(|found| found.name.as_str() == package)
+        .and_then(|found| found.manifest_path.parent());
+    found
+        .map(|folder| folder.as_std_path().to_owned())
+        .ok_or_else(|| format!("cargo does not have {package}"))
+}
+
+/// Copies a folder with all that is in it.
+pub(crate) fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy(&entry.path(), &target)?,
+            false => {
+                fs::copy(entry.path(), target)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without;
+
+    #[test]
+    fn one_test_is_taken_out() {
+        let text = "use a;\n\n#[test]\nfn one() {\n    {\n    }\n}\n\n#[test]\n#[ignore]\nfn two() {\n    b();\n}\n\nfn three() {\n}\n";
+        let left = "use a;\n\n#[test]\nfn one() {\n    {\n    }\n}\n\n\nfn three() {\n}\n";
+        assert_eq!(without(text, "two").as_deref(), Some(left));
+        assert_eq!(without(text, "four"), None);
+    }
+}

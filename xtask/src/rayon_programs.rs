@@ -1,0 +1,375 @@
+//! Published programs that use rayon, built with the published `rayon-core` and with ours: same bytes, and times beside each other.
+//!
+//! Their sources come through cargo, into copies in `target/rayon-programs`. Nothing of them lies in this project.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use clap::Args;
+
+use crate::rayon::{copy, fetched};
+
+/// A program of crates.io.
+struct Program {
+    package: &'static str,
+    version: &'static str,
+    /// The name of the executable, if it is not that of the package.
+    command: &'static str,
+    /// Its arguments; `FILES` stands for all files of the text tree, `IMAGES` for all images.
+    arguments: &'static [&'static str],
+}
+
+const PROGRAMS: &[Program] = &[
+    Program {
+        package: "b3sum",
+        version: "1.8.7",
+        command: "b3sum",
+        arguments: &["large"],
+    },
+    Program {
+        package: "diskus",
+        version: "0.9.0",
+        command: "diskus",
+        arguments: &["--verbose", "text"],
+    },
+    Program {
+        package: "sd",
+        version: "1.0.0",
+        command: "sd",
+        arguments: &["value([0-9]+)", "worth$1", "FILES"],
+    },
+    Program {
+        package: "tokei",
+        version: "14.0.0",
+        command: "tokei",
+        arguments: &["--files", "text"],
+    },
+    Program {
+        package: "oxipng",
+        version: "9.1.5",
+        command: "oxipng",
+        arguments: &["-q", "-o", "2", "IMAGES"],
+    },
+    Program {
+        package: "du-dust",
+        version: "1.2.7",
+        command: "dust",
+        arguments: &["-c", "-P", "-w", "100", "-o", "b", "-n", "50", "text"],
+    },
+];
+
+/// Options of `cargo xtask rayon-programs`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// How many times each program runs with each of both.
+    #[arg(long, default_value_t = 15)]
+    rounds: u32,
+    /// Only these programs.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Only builds.
+    #[arg(long)]
+    build: bool,
+    /// The command in front of each timed one, such as `chrt -f 50`.
+    #[arg(long, default_value = "")]
+    under: String,
+}
+
+/// Builds and runs the programs, and prints a table. Returns whether all gave the same bytes, or none could be built.
+pub(crate) fn run(root: &Path, options: &Options) -> bool {
+    let folder = root.join("target").join("rayon-programs");
+    match compare(root, &folder, options) {
+        Ok(same) => same,
+        Err(why) => {
+            eprintln!("SKIPPED: programs that use rayon cannot be built here: {why}");
+            true
+        }
+    }
+}
+
+fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String> {
+    let wanted = |program: &&Program| {
+        options.only.is_empty() || options.only.iter().any(|only| only == program.package)
+    };
+    let mut built = Vec::new();
+    for program in PROGRAMS.iter().filter(wanted) {
+        built.push((program, build(root, folder, program)?));
+    }
+    if options.build {
+        return Ok(true);
+    }
+    let inputs = folder.join("inputs");
+    inputs_in(&inputs).map_err(|error| error.to_string())?;
+    let mut same = true;
+    let (mut logarithms, mut greatest) = (0.0, 0.0_f64);
+    println!(
+        "{:10} {:>10} {:>10} {:>6}  least of {} rounds",
+        "", "rayon/ms", "tanada/ms", "ratio", options.rounds
+    );
+    for (program, executables) in &built {
+        let mut least = [f64::INFINITY; 2];
+        let mut results: [Option<Vec<u8>>; 2] = [None, None];
+        for round in 0..options.rounds {
+            // Each is the first in half of the rounds.
+            for which in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
+                let (seconds, bytes) =
+                    once(program, &executables[which], folder, &inputs, options)?;
+                least[which] = least[which].min(seconds);
+                if results[which].get_or_insert_with(|| bytes.clone()) != &bytes {
+                    println!("{}: two runs of one executable differ", program.package);
+                    same = false;
+                }
+            }
+        }
+        let ratio = least[1] / least[0];
+        logarithms += ratio.ln();
+        greatest = greatest.max(ratio);
+        let [rayon, tanada] = least.map(|seconds| seconds * 1e3);
+        println!(
+            "{:10} {rayon:10.2} {tanada:10.2} {ratio:6.3}",
+            program.package
+        );
+        if results[0] != results[1] {
+            println!("{}: the outputs differ", program.package);
+            same = false;
+        }
+    }
+    let mean = (logarithms / built.len() as f64).exp();
+    println!("geometric mean of the ratios {mean:.3}, greatest {greatest:.3}");
+    Ok(same)
+}
+
+/// Builds the program twice, and returns both executables: with the published package and with ours.
+fn build(root: &Path, folder: &Path, program: &Program) -> Result<[PathBuf; 2], String> {
+    let error = |error: std::io::Error| error.to_string();
+    let source = folder.join(program.package);
+    if !source.exists() {
+        let asks = folder.join("asks");
+        fs::create_dir_all(asks.join("src")).map_err(error)?;
+        fs::write(asks.join("src/lib.rs"), "").map_err(error)?;
+        let manifest = format!(
+            "[package]\nname = \"asks\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n{} = \"={}\"\n\n[workspace]\n",
+            program.package, program.version
+        );
+        fs::write(asks.join("Cargo.toml"), manifest).map_err(error)?;
+        copy(&published(&asks, program)?, &source).map_err(error)?;
+        // Its own list of versions may pin another one of rayon-core than ours, which cargo would then not take.
+        let _ = fs::remove_file(source.join("Cargo.lock"));
+        let manifest = source.join("Cargo.toml");
+        let text = fs::read_to_string(&manifest).map_err(error)?;
+        if !text.contains("[workspace]") {
+            fs::write(&manifest, text + "\n[workspace]\n").map_err(error)?;
+        }
+    }
+    let ours = root.join("rayon-core");
+    let patch = format!(
+        "patch.crates-io.rayon-core.path={:?}",
+        ours.display().to_string()
+    );
+    let build = |target: &str, patched: bool| {
+        let target = folder.join(target);
+        let mut command = Command::new("cargo");
+        command
+            .args(["build", "--release", "--bins"])
+            .current_dir(&source)
+            .env("CARGO_TARGET_DIR", &target)
+            .env("CARGO_PROFILE_RELEASE_LTO", "false")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+            .env("CARGO_PROFILE_RELEASE_DEBUG", "0");
+        if patched {
+            command.args(["--config", &patch]);
+        }
+        let built = command.status().is_ok_and(|status| status.success());
+        let executable = target.join("release").join(program.command);
+        match built {
+            true => Ok(executable),
+            false => Err(format!("{} does not build", program.package)),
+        }
+    };
+    Ok([build("with-rayon", false)?, build("with-tanada", true)?])
+}
+
+/// Returns the folder of the program's source. Cargo fetches what `asks` depends on, also if that has no library.
+fn published(asks: &Path, program: &Program) -> Result<PathBuf, String> {
+    if let Ok(found) = fetched(asks, program.package) {
+        return Ok(found);
+    }
+    // A package without a library is fetched, but is not among those of the graph: it lies beside one that is.
+    let manifest = asks.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest).map_err(|error| error.to_string())?;
+    let text = text.replace("\n\n[workspace]", "\ncfg-if = \"1\"\n\n[workspace]");
+    fs::write(manifest, text).map_err(|error| error.to_string())?;
+    let beside = fetched(asks, "cfg-if")?;
+    let name = format!("{}-{}", program.package, program.version);
+    let found = beside.with_file_name(&name);
+    match found.exists() {
+        true => Ok(found),
+        false => Err(format!("cargo did not fetch {name}")),
+    }
+}
+
+/// Runs the program on a fresh copy of the inputs. Returns the seconds, and all that it wrote: to standard output and into the files.
+fn once(
+    program: &Program,
+    executable: &Path,
+    folder: &Path,
+    inputs: &Path,
+    options: &Options,
+) -> Result<(f64, Vec<u8>), String> {
+    let error = |error: std::io::Error| error.to_string();
+    let writes = program
+        .arguments
+        .iter()
+        .any(|argument| matches!(*argument, "FILES" | "IMAGES"));
+    let work = match writes {
+        true => folder.join("work"),
+        false => inputs.to_owned(),
+    };
+    if writes {
+        let _ = fs::remove_dir_all(&work);
+        for part in ["text", "images"] {
+            copy(&inputs.join(part), &work.join(part)).map_err(error)?;
+        }
+    }
+    let mut under = options.under.split_whitespace();
+    let mut command = match under.next() {
+        Some(first) => {
+            let mut command = Command::new(first);
+            command.args(under).arg(executable);
+            command
+        }
+        None => Command::new(executable),
+    };
+    for &argument in program.arguments {
+        match argument {
+            "FILES" => command.args(files(&work, "text").map_err(error)?),
+            "IMAGES" => command.args(files(&work, "images").map_err(error)?),
+            _ => command.arg(argument),
+        };
+    }
+    command.current_dir(&work).stdin(Stdio::null());
+    let start = Instant::now();
+    let output = command.output().map_err(error)?;
+    let seconds = start.elapsed().as_secs_f64();
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{} failed: {text}", program.package));
+    }
+    let mut bytes = output.stdout;
+    if writes {
+        for part in ["text", "images"] {
+            for file in files(&work, part).map_err(error)? {
+                bytes.extend(fs::read(work.join(file)).map_err(error)?);
+            }
+        }
+    }
+    Ok((seconds, bytes))
+}
+
+/// Returns the files of a folder of folders below `work`, in order.
+fn files(work: &Path, part: &str) -> std::io::Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for folder in fs::read_dir(work.join(part))? {
+        let folder = folder?.file_name();
+        for file in fs::read_dir(work.join(part).join(&folder))? {
+            all.push(Path::new(part).join(&folder).join(file?.file_name()));
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// Writes what the programs read: always the same.
+fn inputs_in(folder: &Path) -> std::io::Result<()> {
+    let done = folder.join("done");
+    if done.exists() {
+        return Ok(());
+    }
+    let mut state = 1_u64;
+    let mut random = move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as u32
+    };
+    for part in 0..50 {
+        let text = folder.join("text").join(format!("part{part}"));
+        fs::create_dir_all(&text)?;
+        for file in 0..40 {
+            let lines = 20 + random() % 400;
+            let line = |line| match random() % 4 {
+                0 => format!("// line {line} says nothing\n"),
+                1 => "\n".to_owned(),
+                _ => format!("let value{} = {};\n", random() % 100, random()),
+            };
+            let content: String = (0..lines).map(line).collect();
+            fs::write(text.join(format!("file{file}.rs")), content)?;
+        }
+    }
+    let images = folder.join("images").join("all");
+    fs::create_dir_all(&images)?;
+    for image in 0..6 {
+        fs::write(
+            images.join(format!("{image}.png")),
+            png(300 + 40 * image, &mut random),
+        )?;
+    }
+    let large: Vec<u8> = (0..64 << 18).flat_map(|_| random().to_le_bytes()).collect();
+    fs::write(folder.join("large"), large)?;
+    fs::write(done, "")
+}
+
+/// Returns a picture of `side` x `side` grey points, not compressed.
+fn png(side: u32, random: &mut impl FnMut() -> u32) -> Vec<u8> {
+    let mut rows = Vec::new();
+    for y in 0..side {
+        rows.push(0);
+        rows.extend((0..side).map(|x| ((x * x / 97 + y * 3) / 2 + random() % 7) as u8));
+    }
+    // zlib without compression (RFC 1950, RFC 1951).
+    let mut data = vec![0x78, 0x01];
+    let mut blocks = rows.chunks(0xffff).peekable();
+    while let Some(block) = blocks.next() {
+        data.push(u8::from(blocks.peek().is_none()));
+        let length = block.len() as u16;
+        data.extend(length.to_le_bytes());
+        data.extend((!length).to_le_bytes());
+        data.extend(block);
+    }
+    let (mut a, mut b) = (1_u32, 0_u32);
+    for &byte in &rows {
+        a = (a + u32::from(byte)) % 65_521;
+        b = (b + a) % 65_521;
+    }
+    data.extend((b << 16 | a).to_be_bytes());
+    let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
+    let mut header = [side.to_be_bytes(), side.to_be_bytes()].concat();
+    header.extend([8, 0, 0, 0, 0]);
+    for (name, data) in [(b"IHDR", &header), (b"IDAT", &data), (b"IEND", &Vec::new())] {
+        file.extend((data.len() as u32).to_be_bytes());
+        let checked = [&name[..], data].concat();
+        file.extend(&checked);
+        file.extend(crc(&checked).to_be_bytes());
+    }
+    file
+}
+
+/// Returns the check of a chunk of a PNG file (ISO 3309).
+fn crc(bytes: &[u8]) -> u32 {
+    let step = |crc: u32| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
+    let add = |crc: u32, &byte: &u8| (0..8).fold(crc ^ u32::from(byte), |crc, _| step(crc));
+    !bytes.iter().fold(!0, add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_check_is_that_of_the_standard() {
+        assert_eq!(crc(b"123456789"), 0xcbf4_3926);
+        assert_eq!(crc(b"IEND"), 0xae42_6082);
+    }
+}
