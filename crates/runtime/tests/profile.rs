@@ -141,7 +141,7 @@ fn templates(pool: &Pool, recorder: &Recorder) {
             times(&recorded),
             recorded.profile().expect("all was recorded"),
         );
-        let time = |i: usize, run: usize| time(i, run);
+        let time = |i: usize, run: usize| times[&("node", i as u64)][run];
         let mut base = 0;
         for run in 0..RUNS {
             let mut ends = Vec::new();

@@ -7,7 +7,8 @@ use tanada_trace::{BinaryWriter, NewTask, Record, Sink, TraceError};
 /// A graph of tasks that compute and do nothing else, so that all other cycles are the scheduler's.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Graph {
-    /// Rows and columns of tasks that wait for the left, the upper and the upper right neighbour. `grouped`: a row is an S group of T group 1.
+    /// Rows and columns of tasks that wait for the left, the upper and the upper right neighbour. `grouped`: a row is an S group of T
+    /// group 1.
     Wavefront {
         rows: u32,
         columns: u32,

@@ -1,7 +1,7 @@
 //! With `layout = "native"`: the lines that the runtime and its policies touch, as they lie in memory natively (rule 4.1).
 //!
-//! Each word that several workers use is on 128 bytes of its own, as `tanada_queues::Padded` puts it. What a lock protects begins behind the
-//! lock, on the same line; tasks in a queue are words of 8 bytes beside each other; a node of the graph has two lines.
+//! Each word that several workers use is on 128 bytes of its own, as `tanada_queues::Padded` puts it. What a lock protects begins behind
+//! the lock, on the same line; tasks in a queue are words of 8 bytes beside each other; a node of the graph has two lines.
 
 use tanada_policy::{Access, Op, Word, WorkerId};
 use tanada_trace::{Edge, Record};

@@ -530,8 +530,8 @@ impl Levels {
         }
     }
 
-    /// Undoes what core `owner` did in `cache`, its first one, after the event of `core` that is being executed, if the removal of `line` in
-    /// this event would have changed any of that.
+    /// Undoes what core `owner` did in `cache`, its first one, after the event of `core` that is being executed, if the removal of `line`
+    /// in this event would have changed any of that.
     #[cold]
     fn undo(&mut self, owner: usize, cache: usize, line: u64, core: usize) {
         let now = (self.now, self.kind, core);
