@@ -7,8 +7,8 @@ use crate::{Owner, Padded, Ready, Steal, Stealer, deque};
 /// A shared FIFO of two parts.
 ///
 /// Tasks are put into the *input*, a list behind a lock. They are taken out of the *output*, a [deque](deque()) of which all threads are
-/// thieves, by one exchange each or for several. A thread that finds the output empty moves the whole input there. So a thread that puts in task after
-/// task and the workers that take them meet once in many tasks: neither waits for the other's lock, nor for the line of what
+/// thieves, by one exchange each or for several. A thread that finds the output empty moves the whole input there. So a thread that
+/// puts in task after task and the workers that take them meet once in many tasks: neither waits for the other's lock, nor for the line of what
 /// the other writes.
 #[derive(Debug)]
 pub struct Injector {
@@ -94,8 +94,8 @@ impl Injector {
         None
     }
 
-    /// As [`Injector::pop`], but takes up to `most` tasks (at least one, 64 at the most) by one exchange. Appends those behind the oldest to
-    /// `others`, in their order.
+    /// As [`Injector::pop`], but takes up to `most` tasks (at least one, 64 at the most) by one exchange. Appends those behind the
+    /// oldest to `others`, in their order.
     pub fn pop_some(&self, most: usize, others: &mut Vec<Ready>) -> Option<Ready> {
         if most <= 1 {
             return self.pop();
