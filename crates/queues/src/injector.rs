@@ -8,8 +8,8 @@ use crate::{Owner, Padded, Ready, Steal, Stealer, deque};
 ///
 /// Tasks are put into the *input*, a list behind a lock. They are taken out of the *output*, a [deque](deque()) of which all threads are
 /// thieves, by one exchange each or for several. A thread that finds the output empty moves the whole input there. So a thread that
-/// puts in task after task and the workers that take them meet once in many tasks: neither waits for the other's lock, nor for the line of what
-/// the other writes.
+/// puts in task after task and the workers that take them meet once in many tasks: neither waits for the other's lock, nor for the
+/// line of what the other writes.
 #[derive(Debug)]
 pub struct Injector {
     input: Padded<Input>,
