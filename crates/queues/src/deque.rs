@@ -322,9 +322,9 @@ impl Stealer {
         if took.is_err() {
             return false;
         }
-        // SAFETY: as in `steal_if`, of each index: `top` did not move since before the words were read, so the owner has overwritten none of
-        // them and they are the words at these indices, which `push` stored from `into_word`. They are turned back once: only one exchange
-        // from `top` succeeds, and the owner, which does not pop, takes none.
+        // SAFETY: as in `steal_if`, of each index: `top` did not move since before the words were read, so the owner has overwritten none
+        // of them and they are the words at these indices, which `push` stored from `into_word`. They are turned back once: only one
+        // exchange from `top` succeeds, and the owner, which does not pop, takes none.
         let tasks = words.iter().map(|&word| unsafe {
             Ready::from_word(NonZeroU64::new(word).expect("a task is no zero"))
         });

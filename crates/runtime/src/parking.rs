@@ -5,9 +5,9 @@
 //! replays, and wakes the same threads as in a free run. Under shuttle they are shuttle's.
 
 #[cfg(not(shuttle))]
-pub(crate) use free::{Thread, current, park, park_timeout, pause, yield_now};
+pub(crate) use free::{Thread, current, is_scheduled, park, park_timeout, pause, yield_now};
 #[cfg(shuttle)]
-pub(crate) use model::{Thread, current, park, park_timeout, pause, yield_now};
+pub(crate) use model::{Thread, current, is_scheduled, park, park_timeout, pause, yield_now};
 
 #[cfg(not(shuttle))]
 mod free {
@@ -39,6 +39,11 @@ mod free {
             thread: thread::current(),
             actor: replay::actor(),
         }
+    }
+
+    /// Returns whether this thread is part of a schedule.
+    pub(crate) fn is_scheduled() -> bool {
+        replay::actor().is_some()
     }
 
     /// Waits until this thread is unparked. May return for no reason.
@@ -78,6 +83,10 @@ mod free {
 mod model {
     use std::time::Duration;
     pub(crate) use tanada_queues::sync::thread::{Thread, current, park, yield_now};
+
+    pub(crate) fn is_scheduled() -> bool {
+        false
+    }
 
     /// The model has no clock: the time may be over at any moment.
     pub(crate) fn park_timeout(_most: Duration) {

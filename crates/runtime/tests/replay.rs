@@ -273,3 +273,41 @@ fn a_task_that_waits_for_a_message_of_another_task_leaves_it_its_turn() {
         assert_eq!(replay.departures(), [""; 0], "seed {seed}");
     }
 }
+
+/// Forks are no decisions of the pool, but they take turns as all else does.
+#[test]
+fn forks_end_and_equal_seeds_give_equal_orders() {
+    use tanada_runtime::fork;
+
+    fn tree(order: &parking_lot::Mutex<Vec<u32>>, at: u32) {
+        if at >= 32 {
+            Replay::point();
+            return order.lock().push(at);
+        }
+        fork::join(|| tree(order, 2 * at), || tree(order, 2 * at + 1));
+    }
+    for workers in [1, 2, 5] {
+        let mut orders = BTreeSet::new();
+        for seed in 0..20 {
+            let [first, again] = [(), ()].map(|()| {
+                let replay = Replay::seed(seed);
+                let builder = Pool::builder().workers(workers).replay(&replay);
+                let pool = builder.build().expect("a pool");
+                let order = parking_lot::Mutex::new(Vec::new());
+                fork::install(&pool, || {
+                    fork::scope(|s| {
+                        s.spawn(|_| tree(&order, 2));
+                        s.spawn(|_| tree(&order, 3));
+                    });
+                });
+                drop(pool);
+                assert_eq!(replay.departures(), [""; 0]);
+                order.into_inner()
+            });
+            assert_eq!(first.len(), 32);
+            assert_eq!(first, again, "{workers} workers, seed {seed}");
+            orders.insert(first);
+        }
+        assert!(workers == 1 || orders.len() > 5, "{}", orders.len());
+    }
+}

@@ -111,6 +111,10 @@ impl WorkerCore {
 /// Returns once `done` returns true, or after a time of about two wake-ups. `done` is asked without a look at the pool: a thread outside of
 /// it gives up its processor if a worker may need it.
 pub(super) fn spin(done: impl Fn() -> bool) {
+    if parking::is_scheduled() {
+        // Time must not decide, and this thread has its turn alone.
+        return;
+    }
     let start = Instant::now();
     for look in 1_u64.. {
         if done() || start.elapsed() >= SPIN {

@@ -9,7 +9,7 @@ use crate::governor::{Chosen, Governing, Ungoverned};
 use crate::graph::Watch;
 use crate::marks::{self, MARKS, Marked};
 use crate::observer::{DEPENDENCIES, Observer};
-use crate::replay::{self, Actor, Follow, Replay, STEPS};
+use crate::replay::{self, Actor, Entered, Follow, Replay, STEPS};
 use crate::team::{RegionMaker, Regions};
 use crate::worker::{EndOnPanic, Stack, Worker, WorkerCore};
 use std::sync::Arc;
@@ -306,27 +306,34 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     /// [needs](Dispatcher::NEEDS_PREPARED) the graph beforehand, the number of workers is out of range, or the system cannot start the
     /// threads.
     pub fn build(self) -> Result<Pool, BuildError> {
-        self.build_threads().and_then(start_all)
+        self.made(true)?.start()
     }
 
     /// As [`PoolBuilder::build`], but starts no threads: the caller runs each of the workers on one of its own. Nothing waits for these
-    /// threads when the pool is dropped; they end once all that was spawned has run.
+    /// threads when the pool is dropped; they end once all that was spawned has run. Such a pool has no schedule
+    /// ([`PoolBuilder::replay`]): it would wait for threads that may never come.
     ///
     /// # Errors
     /// As [`PoolBuilder::build`].
-    pub fn build_threads(mut self) -> Result<(Pool, Vec<WorkerThread>), BuildError> {
-        struct Build<O, G>(PoolBuilder<O, G>);
+    pub fn build_threads(self) -> Result<(Pool, Vec<WorkerThread>), BuildError> {
+        let Made { pool, workers, .. } = self.made(false)?;
+        Ok((pool, workers))
+    }
+
+    /// Makes the pool, with a schedule only if `scheduled`.
+    fn made(mut self, scheduled: bool) -> Result<Made, BuildError> {
+        struct Build<O, G>(PoolBuilder<O, G>, bool);
         impl<O: Observer, G: Governing> Visitor for Build<O, G> {
-            type Out = Result<(Pool, Vec<WorkerThread>), BuildError>;
+            type Out = Result<Made, BuildError>;
             fn visit<D: Dispatcher>(self, entry: &'static Entry) -> Self::Out {
-                self.0.threads_with::<D>(entry.name)
+                self.0.made_with::<D>(entry.name, self.1)
             }
         }
         let name = self
             .policy
             .take()
             .unwrap_or_else(|| DEFAULT_POLICY.to_owned());
-        registry::with(&name, Build(self))?
+        registry::with(&name, Build(self, scheduled))?
     }
 
     /// Makes and returns the pool, with a policy of your own that messages and reports call `name`.
@@ -337,13 +344,10 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     /// # Panics
     /// If `D::build` does not make one local state for each worker.
     pub fn build_with<D: Dispatcher>(self, name: &str) -> Result<Pool, BuildError> {
-        self.threads_with::<D>(name).and_then(start_all)
+        self.made_with::<D>(name, true)?.start()
     }
 
-    fn threads_with<D: Dispatcher>(
-        mut self,
-        name: &str,
-    ) -> Result<(Pool, Vec<WorkerThread>), BuildError> {
+    fn made_with<D: Dispatcher>(mut self, name: &str, scheduled: bool) -> Result<Made, BuildError> {
         if D::NEEDS_PREPARED {
             return Err(NotNative::named(name).into());
         }
@@ -353,6 +357,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             return marked.make::<marks::Reference>(marks::REFERENCE, Watch(Some(&MARKS)));
         }
         let asked = match self.replay.take() {
+            _ if !scheduled => None,
             Some(replay) => Some(replay),
             None => replay::of_environment()?,
         };
@@ -373,20 +378,17 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         }
         self.regions = RegionMaker::usual();
         let stepped = self.map(|observer, _| (observer, Ungoverned));
-        let _entered = turns.enter();
+        let entered = turns.enter();
         // Both observers report points.
         let watch = Watch(watch.0.or(Some(&STEPS)));
-        match turns.follows() {
+        let made = match turns.follows() {
             true => stepped.make::<Follow>(name, watch),
             false => stepped.make::<D>(name, watch),
-        }
+        };
+        made.map(|made| Made { entered, ..made })
     }
 
-    fn make<D: Dispatcher>(
-        self,
-        name: &str,
-        watch: Watch,
-    ) -> Result<(Pool, Vec<WorkerThread>), BuildError> {
+    fn make<D: Dispatcher>(self, name: &str, watch: Watch) -> Result<Made, BuildError> {
         // In a task, the machine is that of the process and not of the worker.
         let _unbound = Unbound::here();
         let topology = match self.topology {
@@ -467,37 +469,57 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             }
         };
         let threads = ids.zip(locals).map(thread).collect();
-        Ok((handle, threads))
+        Ok(Made {
+            entered: None,
+            pool: handle,
+            workers: threads,
+        })
     }
 }
 
-/// Starts a thread for each of `workers`, which are those of `pool`, and returns the pool.
-fn start_all((pool, workers): (Pool, Vec<WorkerThread>)) -> Result<Pool, BuildError> {
-    // Of a task, whose worker may be bound, the new workers begin unbound.
-    let _unbound = Unbound::here();
-    let mut workers = workers.into_iter();
-    while let Some(worker) = workers.next() {
-        let (index, actor) = (worker.index, worker.actor.clone());
-        let thread = std::thread::Builder::new()
-            .name(format!("tanada-{index}"))
-            .stack_size(worker.stack_size)
-            .spawn(|| worker.run());
-        match thread {
-            Ok(thread) => pool.shared().add_thread(thread),
-            Err(source) => {
-                // The schedule waits for none of those that do not start. `pool` is dropped, which ends the others.
-                let others = workers.filter_map(|worker| worker.actor);
-                for actor in actor.into_iter().chain(others) {
-                    actor.forget();
+/// A pool whose workers have no threads yet.
+struct Made {
+    /// This thread's part in the pool's schedule, until the workers have started.
+    entered: Option<Entered>,
+    pool: Pool,
+    workers: Vec<WorkerThread>,
+}
+
+impl Made {
+    /// Starts a thread for each worker, and returns the pool.
+    fn start(self) -> Result<Pool, BuildError> {
+        // In this order, since the pool goes before this thread's part in its schedule.
+        let Made {
+            entered: _entered,
+            pool,
+            workers,
+        } = self;
+        // Of a task, whose worker may be bound, the new workers begin unbound.
+        let _unbound = Unbound::here();
+        let mut workers = workers.into_iter();
+        while let Some(worker) = workers.next() {
+            let (index, actor) = (worker.index, worker.actor.clone());
+            let thread = std::thread::Builder::new()
+                .name(format!("tanada-{index}"))
+                .stack_size(worker.stack_size)
+                .spawn(|| worker.run());
+            match thread {
+                Ok(thread) => pool.shared().add_thread(thread),
+                Err(source) => {
+                    // The schedule waits for none of those that do not start. `pool` is dropped, which ends the others.
+                    let others = workers.filter_map(|worker| worker.actor);
+                    for actor in actor.into_iter().chain(others) {
+                        actor.forget();
+                    }
+                    return Err(BuildError::Thread {
+                        worker: index,
+                        source,
+                    });
                 }
-                return Err(BuildError::Thread {
-                    worker: index,
-                    source,
-                });
             }
         }
+        Ok(pool)
     }
-    Ok(pool)
 }
 
 /// Returns the bytes of stack that the standard library reserves for a thread.
