@@ -6,8 +6,8 @@
 //! - A task that becomes ready and is mailed goes to the new end of that worker's mailbox. Any other goes to the new end of the deque of
 //!   the worker on which it became ready, or of the shared FIFO if that was outside any worker.
 //! - An idle worker takes 1. the newest task of its own deque; 2. the oldest of its mailbox (members that mail: the mailbox first);
-//!   3. the oldest of the shared FIFO, see below; 4. the oldest task of a victim's deque, victims in the member's order; 5. (members that mail)
-//!   the oldest task in the mailbox of another worker, the nearest first, so that no worker idles while mail lies at a busy one.
+//!   3. the oldest of the shared FIFO, see below; 4. the oldest task of a victim's deque, victims in the member's order; 5. (members that
+//!   mail) the oldest task in the mailbox of another worker, the nearest first, so that no worker idles while mail lies at a busy one.
 //! - With the oldest of the shared FIFO it takes the next ones, if many are there: of n tasks (n / (4 x active workers)), 63 at the most.
 //!   They go into its own deque, so that it takes them in their order. Otherwise all workers would meet at the FIFO for every task.
 //! - `turn` does what `ready` for each released task and then `next` would do; a task that would thereby go into this worker's deque or
