@@ -294,8 +294,8 @@ impl Stealer {
     }
 
     /// Tries once to take the oldest tasks, `most` at the most, and appends them to `into`, the oldest first. Returns false if another
-    /// thread took one meanwhile. Only for a deque whose owner never pops: then, if the exchange from `top` succeeds, nobody else has any of the
-    /// tasks behind it.
+    /// thread took one meanwhile. Only for a deque whose owner never pops: then, if the exchange from `top` succeeds, nobody else has
+    /// any of the tasks behind it.
     pub(crate) fn steal_many(&self, most: usize, into: &mut Vec<Ready>) -> bool {
         let top = self.shared.top.0.load(Ordering::SeqCst);
         total_order();
