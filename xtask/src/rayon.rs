@@ -2,7 +2,8 @@
 //!
 //! The published packages `rayon` and `rayon-core` come through cargo. A copy in `target/rayon-tests` is built with our package in the
 //! place of the published `rayon-core`; nothing of theirs lies in this project. rayon's tests run as they are. Those of `rayon-core` that
-//! lie in its modules are put into a package whose root re-exports ours, because they name their own crate.
+//! lie in its modules are put into a package whose root re-exports ours, because they name their own crate. The tests of our package run
+//! with them: it is a workspace of its own, which `cargo test --workspace` does not reach.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,10 +49,10 @@ pub(crate) struct Options {
 
 /// The root of the package that holds rayon-core's tests.
 const ROOT: &str = "\
+#![allow(dead_code)]
 pub use rayon_core::*;
 mod unwind;
 mod registry {
-    #[allow(dead_code)]
     pub(crate) fn in_worker<R: Send>(op: impl FnOnce(&(), bool) -> R + Send) -> R {
         rayon_core::scope(|_| op(&(), false))
     }
@@ -87,6 +88,22 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
     };
     for LeftOut { file, test, why } in LEFT_OUT {
         println!("left out: {test} in {file}: {why}");
+    }
+    let ours = root.join("rayon-core");
+    for package in &packages {
+        // This also fetches what the tests depend on. A patch that cargo does not use is only a warning of cargo's.
+        match fetched(package, "rayon-core") {
+            Ok(found) if found == ours => {}
+            Ok(found) => {
+                let (package, found) = (package.display(), found.display());
+                eprintln!("{package} would be tested with {found}, not with ours");
+                return false;
+            }
+            Err(why) => {
+                eprintln!("SKIPPED: rayon's tests cannot run here: {why}");
+                return true;
+            }
+        }
     }
     let mut passed = true;
     for package in &packages {
@@ -177,7 +194,7 @@ fn prepare(root: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
         ours.display().to_string()
     );
     fs::write(core_tests.join("Cargo.toml"), manifest).map_err(error)?;
-    Ok(vec![core_tests, tests])
+    Ok(vec![ours, core_tests, tests])
 }
 
 /// Returns `text` without the test function called `test`; `None` if there is none.

@@ -93,16 +93,34 @@ fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String
     let wanted = |program: &&Program| {
         options.only.is_empty() || options.only.iter().any(|only| only == program.package)
     };
+    let mut same = true;
     let mut built = Vec::new();
     for program in PROGRAMS.iter().filter(wanted) {
-        built.push((program, build(root, folder, program)?));
+        let executables = match build(root, folder, program) {
+            Ok(executables) => executables,
+            Err(why) => {
+                eprintln!("SKIPPED: {why}");
+                continue;
+            }
+        };
+        // Cargo only warns of a patch that it does not use.
+        for (executable, ours) in executables.iter().zip([false, true]) {
+            if has_ours(executable).map_err(|error| error.to_string())? != ours {
+                let not = if ours { " not" } else { "" };
+                println!("{} does{not} have our rayon-core", executable.display());
+                same = false;
+            }
+        }
+        built.push((program, executables));
+    }
+    if built.is_empty() {
+        return Err("none of them builds".into());
     }
     if options.build {
-        return Ok(true);
+        return Ok(same);
     }
     let inputs = folder.join("inputs");
     inputs_in(&inputs).map_err(|error| error.to_string())?;
-    let mut same = true;
     let (mut logarithms, mut greatest) = (0.0, 0.0_f64);
     println!(
         "{:10} {:>10} {:>10} {:>6}  least of {} rounds",
@@ -189,6 +207,13 @@ fn build(root: &Path, folder: &Path, program: &Program) -> Result<[PathBuf; 2], 
         }
     };
     Ok([build("with-rayon", false)?, build("with-tanada", true)?])
+}
+
+/// Returns whether our `rayon-core` is in the executable: it reads this variable, the published one does not.
+fn has_ours(executable: &Path) -> std::io::Result<bool> {
+    let name = b"TANADA_POLICY";
+    let bytes = fs::read(executable)?;
+    Ok(bytes.windows(name.len()).any(|part| part == name))
 }
 
 /// Returns the folder of the program's source. Cargo fetches what `asks` depends on, also if that has no library.

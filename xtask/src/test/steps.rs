@@ -137,6 +137,11 @@ pub(super) const STEPS: &[Step] = &[
         Function(checks::examples),
     ),
     step(
+        "rayon",
+        "rayon's own tests against our rayon-core, 2 threads (needs a registry); --full: 1, 2, 8 and 64, and doc tests",
+        Function(checks::rayon),
+    ),
+    step(
         "loom",
         "the queues, and what threads with OpenMP tasks share, under every interleaving of a few operations",
         Command(
