@@ -39,6 +39,9 @@ pub(crate) struct Options {
     /// The numbers of threads of the global pool with which all tests run.
     #[arg(long, value_delimiter = ',', default_value = "1,2,8,64")]
     threads: Vec<usize>,
+    /// Only the tests of rayon-core, which build in a minute; those of rayon's iterators take several.
+    #[arg(long)]
+    core: bool,
     /// Leaves out the documentation tests, of which some must not compile.
     #[arg(long)]
     no_doc: bool,
@@ -80,7 +83,8 @@ mod test;
 pub(crate) fn run(root: &Path, options: &Options) -> bool {
     let folder = root.join("target").join("rayon-tests");
     let packages = match prepare(root, &folder) {
-        Ok(packages) => packages,
+        Ok([ours, core, _]) if options.core => vec![ours, core],
+        Ok(all) => all.into(),
         Err(why) => {
             eprintln!("SKIPPED: rayon's tests cannot run here: {why}");
             return true;
@@ -145,8 +149,8 @@ fn test(
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Puts the packages that hold the tests into `folder`, and returns theirs.
-fn prepare(root: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
+/// Puts the packages that hold the tests into `folder`. Returns the folders of our package, of rayon-core's tests and of rayon.
+fn prepare(root: &Path, folder: &Path) -> Result<[PathBuf; 3], String> {
     let error = |error: std::io::Error| error.to_string();
     let ours = root.join("rayon-core");
     let patch = format!(
@@ -167,7 +171,7 @@ fn prepare(root: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
     let manifest = fs::read_to_string(rayon.join("Cargo.toml")).map_err(error)?;
     fs::write(tests.join("Cargo.toml"), manifest + &patch).map_err(error)?;
 
-    let core_tests = folder.join("rayon-core");
+    let core_tests = folder.join("rayon-core-tests");
     copy(&core.join("tests"), &core_tests.join("tests")).map_err(error)?;
     let src = core_tests.join("src");
     copy(&core.join("src/compile_fail"), &src.join("compile_fail")).map_err(error)?;
@@ -194,7 +198,7 @@ fn prepare(root: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
         ours.display().to_string()
     );
     fs::write(core_tests.join("Cargo.toml"), manifest).map_err(error)?;
-    Ok(vec![ours, core_tests, tests])
+    Ok([ours, core_tests, tests])
 }
 
 /// Returns `text` without the test function called `test`; `None` if there is none.

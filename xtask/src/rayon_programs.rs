@@ -72,6 +72,9 @@ pub(crate) struct Options {
     /// Only builds.
     #[arg(long)]
     build: bool,
+    /// Takes what `--build` has left: nothing is built while others are kept from the machine.
+    #[arg(long, conflicts_with = "build")]
+    built: bool,
     /// The command in front of each timed one, such as `chrt -f 50`.
     #[arg(long, default_value = "")]
     under: String,
@@ -96,7 +99,7 @@ fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String
     let mut same = true;
     let mut built = Vec::new();
     for program in PROGRAMS.iter().filter(wanted) {
-        let executables = match build(root, folder, program) {
+        let executables = match build(root, folder, program, options.built) {
             Ok(executables) => executables,
             Err(why) => {
                 eprintln!("SKIPPED: {why}");
@@ -159,9 +162,22 @@ fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String
     Ok(same)
 }
 
-/// Builds the program twice, and returns both executables: with the published package and with ours.
-fn build(root: &Path, folder: &Path, program: &Program) -> Result<[PathBuf; 2], String> {
+/// Builds the program twice, or takes what is `built`, and returns both executables: with the published package and with ours.
+fn build(
+    root: &Path,
+    folder: &Path,
+    program: &Program,
+    built: bool,
+) -> Result<[PathBuf; 2], String> {
     let error = |error: std::io::Error| error.to_string();
+    if built {
+        let executable = |target| folder.join(target).join("release").join(program.command);
+        let executables = ["with-rayon", "with-tanada"].map(executable);
+        return match executables.iter().all(|executable| executable.exists()) {
+            true => Ok(executables),
+            false => Err(format!("{} is not built", program.package)),
+        };
+    }
     let source = folder.join(program.package);
     if !source.exists() {
         let asks = folder.join("asks");

@@ -138,7 +138,7 @@ pub(super) const STEPS: &[Step] = &[
     ),
     step(
         "rayon",
-        "rayon's own tests against our rayon-core, 2 threads (needs a registry); --full: 1, 2, 8 and 64, and doc tests",
+        "rayon-core's own tests on ours, 2 threads (needs a registry); --full: rayon's, too, 1, 2, 8, 64 threads, doc tests",
         Function(checks::rayon),
     ),
     step(
