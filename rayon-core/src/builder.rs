@@ -235,8 +235,8 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
             ));
         }
         let threads = self.threads().min(crate::max_num_threads());
-        // Threads that are not bound lie nowhere, so that caches say nothing of them. Reading those, 70 small files, takes half a millisecond
-        // of each program's start.
+        // Threads that are not bound lie nowhere, so that caches say nothing of them. Reading those, 70 small files, takes half a
+        // millisecond of each program's start.
         let machine = Topology::flat(0..available_threads() as u32).map_err(io::Error::other)?;
         let mut builder = Pool::builder()
             .workers(threads as u32)
