@@ -6,6 +6,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use tanada_runtime::{Bind, Pool, WorkerThread};
+use tanada_topology::Topology;
 
 type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
 type ThreadHandler = dyn Fn(usize) + Send + Sync;
@@ -124,6 +125,11 @@ impl ThreadSpawn for DefaultSpawn {
     }
 }
 
+/// Returns the number of hardware threads that the process may use.
+fn available_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 fn builder_of(thread: &ThreadBuilder) -> std::thread::Builder {
     let mut builder = std::thread::Builder::new();
     if let Some(name) = thread.name() {
@@ -229,7 +235,13 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
             ));
         }
         let threads = self.threads().min(crate::max_num_threads());
-        let mut builder = Pool::builder().workers(threads as u32).bind(Bind::Off);
+        // Threads that are not bound lie nowhere, so that caches say nothing of them. Reading those, 70 small files, takes half a
+        // millisecond of each program's start.
+        let machine = Topology::flat(0..available_threads() as u32).map_err(io::Error::other)?;
+        let mut builder = Pool::builder()
+            .workers(threads as u32)
+            .bind(Bind::Off)
+            .topology(machine);
         if let Some(policy) = std::env::var_os("TANADA_POLICY") {
             builder = builder.policy(&policy.to_string_lossy());
         }
@@ -302,14 +314,13 @@ impl<S> ThreadPoolBuilder<S> {
         if self.num_threads > 0 {
             return self.num_threads;
         }
-        let available = || std::thread::available_parallelism().map_or(1, usize::from);
         let from = |variable| std::env::var(variable).ok()?.parse::<usize>().ok();
         match from("RAYON_NUM_THREADS") {
-            Some(0) => available(),
+            Some(0) => available_threads(),
             Some(threads) => threads,
             None => from("RAYON_RS_NUM_CPUS")
                 .filter(|threads| *threads > 0)
-                .unwrap_or_else(available),
+                .unwrap_or_else(available_threads),
         }
     }
 

@@ -72,6 +72,9 @@ pub(crate) struct Options {
     /// Only builds.
     #[arg(long)]
     build: bool,
+    /// Takes what `--build` has left: nothing is built while others are kept from the machine.
+    #[arg(long, conflicts_with = "build")]
+    built: bool,
     /// The command in front of each timed one, such as `chrt -f 50`.
     #[arg(long, default_value = "")]
     under: String,
@@ -93,16 +96,34 @@ fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String
     let wanted = |program: &&Program| {
         options.only.is_empty() || options.only.iter().any(|only| only == program.package)
     };
+    let mut same = true;
     let mut built = Vec::new();
     for program in PROGRAMS.iter().filter(wanted) {
-        built.push((program, build(root, folder, program)?));
+        let executables = match build(root, folder, program, options.built) {
+            Ok(executables) => executables,
+            Err(why) => {
+                eprintln!("SKIPPED: {why}");
+                continue;
+            }
+        };
+        // Cargo only warns of a patch that it does not use.
+        for (executable, ours) in executables.iter().zip([false, true]) {
+            if has_ours(executable).map_err(|error| error.to_string())? != ours {
+                let not = if ours { " not" } else { "" };
+                println!("{} does{not} have our rayon-core", executable.display());
+                same = false;
+            }
+        }
+        built.push((program, executables));
+    }
+    if built.is_empty() {
+        return Err("none of them builds".into());
     }
     if options.build {
-        return Ok(true);
+        return Ok(same);
     }
     let inputs = folder.join("inputs");
     inputs_in(&inputs).map_err(|error| error.to_string())?;
-    let mut same = true;
     let (mut logarithms, mut greatest) = (0.0, 0.0_f64);
     println!(
         "{:10} {:>10} {:>10} {:>6}  least of {} rounds",
@@ -141,9 +162,22 @@ fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String
     Ok(same)
 }
 
-/// Builds the program twice, and returns both executables: with the published package and with ours.
-fn build(root: &Path, folder: &Path, program: &Program) -> Result<[PathBuf; 2], String> {
+/// Builds the program twice, or takes what is `built`, and returns both executables: with the published package and with ours.
+fn build(
+    root: &Path,
+    folder: &Path,
+    program: &Program,
+    built: bool,
+) -> Result<[PathBuf; 2], String> {
     let error = |error: std::io::Error| error.to_string();
+    if built {
+        let executable = |target| folder.join(target).join("release").join(program.command);
+        let executables = ["with-rayon", "with-tanada"].map(executable);
+        return match executables.iter().all(|executable| executable.exists()) {
+            true => Ok(executables),
+            false => Err(format!("{} is not built", program.package)),
+        };
+    }
     let source = folder.join(program.package);
     if !source.exists() {
         let asks = folder.join("asks");
@@ -189,6 +223,13 @@ fn build(root: &Path, folder: &Path, program: &Program) -> Result<[PathBuf; 2], 
         }
     };
     Ok([build("with-rayon", false)?, build("with-tanada", true)?])
+}
+
+/// Returns whether our `rayon-core` is in the executable: it reads this variable, the published one does not.
+fn has_ours(executable: &Path) -> std::io::Result<bool> {
+    let name = b"TANADA_POLICY";
+    let bytes = fs::read(executable)?;
+    Ok(bytes.windows(name.len()).any(|part| part == name))
 }
 
 /// Returns the folder of the program's source. Cargo fetches what `asks` depends on, also if that has no library.

@@ -16,6 +16,29 @@ pub(super) fn tidy(runner: &Runner) -> Outcome {
     Ok(())
 }
 
+/// Runs rayon's own tests against our `rayon-core`, as a process of their own so that their output can be kept.
+pub(super) fn rayon(runner: &Runner) -> Outcome {
+    let program = std::env::current_exe()
+        .map_err(|error| Failed(format!("this program does not know its own file: {error}")))?;
+    let program = program.to_string_lossy();
+    let words = match runner.full {
+        true => vec![&*program, "rayon"],
+        false => vec![&*program, "rayon", "--core", "--threads", "2", "--no-doc"],
+    };
+    let output = runner.run(&words, 1200)?;
+    match output.lines().find_map(|line| line.strip_prefix(SKIPPED)) {
+        Some(why) => Err(Skipped(why.trim_start_matches([':', ' ']).to_owned())),
+        None if runner.full => Ok(()),
+        None => {
+            runner.left_out("rayon::iterators", "slow: `cargo xtask rayon` runs them")?;
+            Ok(())
+        }
+    }
+}
+
+/// How a line begins with which a chore says that it could not run.
+const SKIPPED: &str = "SKIPPED";
+
 /// Errors of cargo-deny that mean that the list of advisories cannot be fetched.
 const UNREACHABLE: &[&str] = &[
     "failed to fetch advisory database",

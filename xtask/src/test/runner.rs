@@ -87,6 +87,15 @@ impl Runner {
         std::fs::write(&self.skips, tests.iter().map(line).collect::<String>())
     }
 
+    /// Records that tests do not run, and why, beside what other steps have recorded.
+    pub(super) fn left_out(&self, tests: &str, why: &str) -> std::io::Result<()> {
+        let mut file = File::options()
+            .create(true)
+            .append(true)
+            .open(&self.skips)?;
+        writeln!(file, "{tests}\tleft out ({why})")
+    }
+
     /// Returns the tests that did not run, each once: `PROGRAM::TEST<tab>REASON`.
     pub(super) fn skipped_tests(&self) -> BTreeSet<String> {
         let text = std::fs::read_to_string(&self.skips).unwrap_or_default();

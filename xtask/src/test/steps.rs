@@ -137,6 +137,11 @@ pub(super) const STEPS: &[Step] = &[
         Function(checks::examples),
     ),
     step(
+        "rayon",
+        "rayon-core's own tests on ours, 2 threads (needs a registry); --full: rayon's, too, 1, 2, 8, 64 threads, doc tests",
+        Function(checks::rayon),
+    ),
+    step(
         "loom",
         "the queues, and what threads with OpenMP tasks share, under every interleaving of a few operations",
         Command(
