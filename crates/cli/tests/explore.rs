@@ -100,22 +100,13 @@ fn what_cannot_be_explored_is_refused() {
     }
 }
 
-#[test]
-fn ctrl_c_ends_the_program_and_says_what_was_seen() {
+/// Runs a script, which writes its process' number to the file `pid` and sleeps; sends Ctrl-C then. The script has ended afterwards.
+fn interrupted(options: &[&str], script: &str) -> Said {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut command = tanada(
-        folder.path(),
-        &[
-            "explore",
-            "--json",
-            "--time-limit",
-            "1000",
-            "--",
-            "sh",
-            "-c",
-            "echo $$ > pid; sleep 1000",
-        ],
-    );
+    let mut arguments = vec!["explore", "--time-limit", "1000"];
+    arguments.extend(options);
+    arguments.extend(["--", "sh", "-c", script]);
+    let mut command = tanada(folder.path(), &arguments);
     command.stdout(std::process::Stdio::piped());
     let mut child = started(command);
     let start = Instant::now();
@@ -133,9 +124,43 @@ fn ctrl_c_ends_the_program_and_says_what_was_seen() {
     let this = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(this, rustix::process::Signal::INT).expect("it runs");
     let said = said(child.wait_with_output().expect("it ends"));
-    assert_eq!(said.code, Some(130), "{}", said.err);
     assert!(
         !std::path::Path::new(&format!("/proc/{pid}")).exists(),
         "it has gone on"
+    );
+    said
+}
+
+#[test]
+fn ctrl_c_ends_the_program_and_says_what_was_seen() {
+    let said = interrupted(&["--json"], "echo $$ > pid; sleep 1000");
+    assert_eq!(said.code, Some(130), "{}", said.err);
+}
+
+#[test]
+fn ctrl_c_in_the_second_run_keeps_the_seed_that_failed() {
+    let script = "if mkdir ran; then exit 7; fi; echo $$ > pid; sleep 1000";
+    let said = interrupted(&["--json", "--first", "5"], script);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    let found = json(&said);
+    assert_eq!(
+        (&found["interrupted"], &found["failure"]["seed"]),
+        (&Value::Bool(true), &Value::from(5)),
+        "{found}"
+    );
+    assert!(found["failure"]["repeated"].is_null(), "{found}");
+    assert_eq!(found["failure"]["code"], 7, "{found}");
+}
+
+#[test]
+fn a_failure_before_the_first_task_is_no_matter_of_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = ["explore", "--", "false"];
+    let said = said(tanada(folder.path(), &arguments).output().expect("it runs"));
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(
+        said.out.contains("it had started no task by then"),
+        "{}",
+        said.out
     );
 }

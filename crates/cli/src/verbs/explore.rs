@@ -115,8 +115,11 @@ struct Found {
     seed: u64,
     #[serde(flatten)]
     ended: Ended,
-    /// Whether a second run under the same seed started the same tasks in the same order and ended in the same way.
-    repeated: bool,
+    /// Whether a second run under the same seed started the same tasks in the same order and ended in the same way. None if Ctrl-C has
+    /// ended that run.
+    repeated: Option<bool>,
+    /// The tasks that the run started. If there are none, the seed had no part in its end.
+    tasks: u64,
     /// The last lines that the program wrote to standard error.
     errors: Vec<String>,
     /// The command that runs the program under this seed.
@@ -309,20 +312,23 @@ fn explore(
         if run.ended == Ended::Well {
             continue;
         }
-        let errors = files.last_lines();
-        progress.says("once more");
-        let again = files.run(args, path, seed, cancel)?;
         let words = args.program.iter().map(|word| word.to_string_lossy());
         let words: Vec<String> = words.map(|word| ui::quoted(&word)).collect();
-        summary.failure = Some(Found {
+        // Known before the second run: Ctrl-C may end that one.
+        let found = summary.failure.insert(Found {
             seed,
             ended: run.ended,
-            // What a run that hangs has done by then depends on time.
-            repeated: (again.ended, again.order) == (run.ended, run.order)
-                || (again.ended, run.ended) == (Ended::Hang, Ended::Hang),
-            errors,
+            repeated: None,
+            tasks: run.tasks,
+            errors: files.last_lines(),
             replay: format!("TANADA_SEED={seed} {}", words.join(" ")),
         });
+        progress.says("once more");
+        let again = files.run(args, path, seed, cancel)?;
+        // What a run that hangs has done by then depends on time.
+        let repeated = (again.ended, again.order) == (run.ended, run.order)
+            || (again.ended, run.ended) == (Ended::Hang, Ended::Hang);
+        found.repeated = Some(repeated);
         break;
     }
     Ok(())
@@ -353,9 +359,13 @@ fn text(summary: &Summary) -> String {
             for line in &found.errors {
                 text += &format!("    {line}\n");
             }
+            if found.tasks == 0 {
+                text += "it had started no task by then, so no order of tasks is the reason\n";
+            }
             text += match found.repeated {
-                true => "a second run under this seed ended in the same way; again:\n",
-                false => "a second run under this seed ended in another way; again:\n",
+                Some(true) => "a second run under this seed ended in the same way; again:\n",
+                Some(false) => "a second run under this seed ended in another way; again:\n",
+                None => "a second run under this seed was interrupted; again:\n",
             };
             text += &format!("    {}\n", found.replay);
         }
@@ -383,7 +393,8 @@ mod tests {
         summary.failure = Some(Found {
             seed: 17,
             ended: Ended::Signal { signal: 6 },
-            repeated: true,
+            repeated: Some(true),
+            tasks: 3,
             errors: vec!["why".to_owned()],
             replay: "TANADA_SEED=17 ./a".to_owned(),
         });
@@ -395,5 +406,11 @@ mod tests {
             json.contains(r#""seed":17,"how":"signal","signal":6"#),
             "{json}"
         );
+        assert!(!lines.contains("no task"), "{lines}");
+        let found = summary.failure.as_mut().expect("it is there");
+        (found.repeated, found.tasks) = (None, 0);
+        let lines = text(&summary);
+        assert!(lines.contains("    why\nit had started no task by then"));
+        assert!(lines.contains("was interrupted; again:\n    TANADA_SEED=17 ./a\n"));
     }
 }

@@ -20,6 +20,19 @@ use tanada_trace::{Groups, Trace};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
+const HELP: &str = "\
+What a task costs on 1 to 64 cores of a machine, beyond its body, in cycles (docs/simulator.md, \"Sixty-four cores\").
+
+  --machine M         a machine that `tanada machines` names, or a file (epyc)
+  --set KEY=VALUE     replaces a value of the machine; may be repeated
+  --cores N,...       numbers of cores (1,2,4,8,16,32,64)
+  --policy P,...      policies (all)
+  --graph G,...       graphs (all)
+  --body CYCLES       a task's body (3750)
+  --threads N         host threads that simulate (as many as there are)
+  --json              an object a run, one a line
+  --picture FILE.svg  draws the curves, too";
+
 /// What is run.
 struct Wanted {
     machine: Machine,
@@ -75,8 +88,12 @@ fn wanted() -> Fallible<Wanted> {
             "--body" => wanted.body = value()?.parse()?,
             "--threads" => wanted.threads = value()?.parse()?,
             "--json" => wanted.json = true,
+            "--help" | "-h" => {
+                println!("{HELP}");
+                std::process::exit(0);
+            }
             "--picture" => wanted.picture = Some(value()?),
-            _ => return Err(format!("unknown argument {word}").into()),
+            _ => return Err(format!("unknown argument {word}; --help names them").into()),
         }
     }
     wanted.machine = machines::find(&machine)?.overridden(&set)?;
@@ -127,11 +144,14 @@ fn run(wanted: &Wanted, traces: &[Trace]) -> Fallible<Vec<Point>> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(vec![None; jobs.len()]);
     let work = || {
-        while let Some(&(graph, policy, cores)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let number = jobs.iter().position(|&job| job == (graph, policy, cores));
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&(graph, policy, cores)) = jobs.get(number) else {
+                break;
+            };
             let point = point(wanted, &traces[graph], (graph, policy, cores));
             let point = point.map_err(|error| error.to_string());
-            results.lock().expect("no thread panicked")[number.unwrap_or(0)] = Some(point);
+            results.lock().expect("no thread panicked")[number] = Some(point);
         }
     };
     std::thread::scope(|scope| {
