@@ -1,7 +1,7 @@
 //! Replays: runs of several workers in an order that a seed determines, or that decisions of an earlier run say.
 //!
-//! A schedule ([`turns`]) lets one worker at a time take a step. The engine knows it as little as it can: waiting goes through
-//! [`parking`](crate::parking), what graphs do is reported by an observer ([`Steps`]), and what a worker does between two tasks is behind
+//! A schedule (`turns.rs`) lets one worker at a time take a step. The engine knows it as little as it can: waiting goes through
+//! `parking.rs`, what graphs do is reported by an observer (`Steps`), and what a worker does between two tasks is behind
 //! the comparison that it makes there anyway (`PoolShared::is_disturbed`). So a pool without a schedule runs the same instructions as if
 //! there were none.
 
