@@ -14,6 +14,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use tanada_queues::Ready;
 
 /// Lets closures be spawned that may borrow from outside of the scope. The newest that a worker has spawned runs first.
 pub struct Scope<'scope> {
@@ -130,6 +131,26 @@ impl<'scope> Base<'scope> {
         worker::with_current(&self.pool, push);
     }
 
+    /// Returns the right to run `body`, for which the scope waits from now on.
+    fn job<T: Sync>(
+        &self,
+        scope: ScopePointer<T>,
+        base: fn(&T) -> &Base<'scope>,
+        body: impl FnOnce(&T) + Send + 'scope,
+    ) -> Ready {
+        self.latch.add(1);
+        let job = move |_: &WorkerCore| {
+            let scope = scope;
+            // SAFETY: this closure has not been counted as ended.
+            unsafe {
+                let scope = scope.get();
+                base(scope).run_spawned(|| body(scope));
+            }
+        };
+        // SAFETY: what the closure borrows outlives the scope, which waits for it.
+        unsafe { job::boxed(self.graph.0, job) }
+    }
+
     fn broadcast<T: Sync>(
         &self,
         scope: ScopePointer<T>,
@@ -157,18 +178,8 @@ impl<'scope> Scope<'scope> {
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
-        self.base.latch.add(1);
         let scope = ScopePointer(NonNull::from(self));
-        let job = move |_: &WorkerCore| {
-            let scope = scope;
-            // SAFETY: this closure has not been counted as ended.
-            unsafe {
-                let scope = scope.get();
-                scope.base.run_spawned(|| body(scope));
-            }
-        };
-        // SAFETY: what the closure borrows outlives the scope, which waits for it.
-        let job = unsafe { job::boxed(self.base.graph.0, job) };
+        let job = self.base.job(scope, |scope| &scope.base, body);
         self.base
             .with_own(|worker| self.base.pool.give_job(worker, job));
     }
@@ -189,18 +200,8 @@ impl<'scope> ScopeFifo<'scope> {
     where
         F: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,
     {
-        self.base.latch.add(1);
         let scope = ScopePointer(NonNull::from(self));
-        let job = move |_: &WorkerCore| {
-            let scope = scope;
-            // SAFETY: this closure has not been counted as ended.
-            unsafe {
-                let scope = scope.get();
-                scope.base.run_spawned(|| body(scope));
-            }
-        };
-        // SAFETY: what the closure borrows outlives the scope, which waits for it.
-        let job = unsafe { job::boxed(self.base.graph.0, job) };
+        let job = self.base.job(scope, |scope| &scope.base, body);
         self.base.with_own(|worker| {
             let job = match worker {
                 // SAFETY: the `Fifo` belongs to the scope, which waits for the job.
