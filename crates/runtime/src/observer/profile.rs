@@ -1,9 +1,9 @@
 //! Work and span of recorded tasks: what a recorder keeps of dependencies, and what follows from it.
 //!
-//! Threads that register tasks, and workers, write *notes*, each into a list of its own: a task was registered, one waits for
-//! another, a run of a template began. A task is known by its address and generation, an execution by its address and time. So
-//! nothing is looked up while the program runs; [`profile`] joins the two afterwards: the executions at one address, in the order of time, are those of the tasks that
-//! were registered there, in the order of generations, or those of the runs of a room.
+//! Threads that register tasks, and workers, write *notes*, each into a list of its own: a task was registered, one waits for another, a
+//! run of a template began. A task is known by its address and generation, an execution by its address and time. So nothing is looked
+//! up while the program runs; [`profile`] joins the two afterwards: the executions at one address, in the order of time, are those of
+//! the tasks that were registered there, in the order of generations, or those of the runs of a room.
 
 use super::RecordedTask;
 use crate::graph::{GraphObserver, TaskId};
