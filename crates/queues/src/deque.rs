@@ -24,7 +24,7 @@ use std::marker::PhantomData;
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
 
-use crate::ready::digest_of;
+use crate::ready::{digest_of, handle_of};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, total_order};
 use crate::{Padded, Ready};
@@ -204,6 +204,23 @@ impl Owner {
         let slots = self.shared.slots(self.buffer);
         let word = NonZeroU64::new(slot(slots, bottom - 1).load(Ordering::Relaxed))?;
         if accept(digest_of(word)) {
+            self.pop()
+        } else {
+            None
+        }
+    }
+
+    /// As [`Owner::pop`], if the newest task has the handle `handle`.
+    #[inline]
+    pub fn pop_exactly(&mut self, handle: u64) -> Option<Ready> {
+        let bottom = self.shared.bottom.0.load(Ordering::Relaxed);
+        if self.shared.top.0.load(Ordering::Relaxed) >= bottom {
+            return None;
+        }
+        let slots = self.shared.slots(self.buffer);
+        let word = NonZeroU64::new(slot(slots, bottom - 1).load(Ordering::Relaxed))?;
+        // The slot holds the newest task's word, or that of a task which a thief has taken since.
+        if handle_of(word) == handle {
             self.pop()
         } else {
             None

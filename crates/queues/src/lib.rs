@@ -7,6 +7,7 @@
 //! |---|---|---|---|
 //! | [`deque`](deque()) | its [`Owner`] | its [`Owner`] | newest first |
 //! | | | any [`Stealer`] | oldest first |
+//! | [`run_queue`](run_queue()) | its [`Head`], any [`Tail`] | its [`Head`], any [`Tail`] | each end newest first |
 //! | [`Injector`], [`Mailbox`] | any thread | any thread | oldest first |
 //! | [`Slot`] | any thread, while it is empty | any thread | holds one |
 //!
@@ -35,6 +36,7 @@ mod lane;
 mod padded;
 #[allow(unsafe_code)]
 mod ready;
+mod run_queue;
 #[allow(unsafe_code)]
 mod slot;
 pub mod sync;
@@ -45,4 +47,5 @@ pub use injector::Injector;
 pub use lane::{Descriptor, Garbage, LaneReceiver, LaneSender, LaneShape, LaneWords};
 pub use padded::Padded;
 pub use ready::Ready;
+pub use run_queue::{Head, Tail, run_queue};
 pub use slot::Slot;

@@ -68,8 +68,7 @@ impl Ready {
     /// Returns the engine's handle of the task: the number or the address that it was made with.
     #[inline]
     pub fn handle(&self) -> u64 {
-        let tagged = self.0.get() >> 16;
-        tagged >> (tagged & 1)
+        handle_of(self.0)
     }
 
     /// Returns the task's address, unless the handle is a number.
@@ -105,6 +104,13 @@ impl Ready {
 #[inline]
 pub(crate) fn digest_of(word: NonZeroU64) -> u16 {
     (word.get() & 0xffff) as u16
+}
+
+/// Returns the handle in a word that was read from a slot. The reader need not have the right to the task.
+#[inline]
+pub(crate) fn handle_of(word: NonZeroU64) -> u64 {
+    let tagged = word.get() >> 16;
+    tagged >> (tagged & 1)
 }
 
 #[cfg(test)]

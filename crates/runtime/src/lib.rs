@@ -67,6 +67,7 @@ mod pool;
 mod process;
 pub mod replay;
 mod team;
+pub mod thread;
 #[allow(unsafe_code)]
 mod worker;
 

@@ -129,7 +129,7 @@ pub(crate) fn report(message: std::fmt::Arguments<'_>) {
 }
 
 /// Writes as much of `text` as standard error takes at once. Takes no lock.
-fn write_to_stderr(text: &[u8]) {
+pub(crate) fn write_to_stderr(text: &[u8]) {
     // A pipe that can be written to takes this much without waiting.
     for part in text.chunks(libc::PIPE_BUF) {
         let mut stderr = libc::pollfd {

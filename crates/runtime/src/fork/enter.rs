@@ -54,7 +54,7 @@ impl Pool {
     ///
     /// # Panics
     /// If the pool cannot run anything in this process, or any more.
-    pub(super) fn open(&self) -> &PoolShared {
+    pub(crate) fn open(&self) -> &PoolShared {
         match self.usable() {
             Ok(pool) => pool,
             Err(error) => panic!("{error}"),

@@ -160,6 +160,7 @@ impl CountLatch {
         match worker {
             Some(worker) => worker.wait_for(&self.flag),
             None => {
+                let _outside = crate::thread::deadlock::Outside::enter();
                 if self.left.load(Acquire) != 0 {
                     super::wait::spin(|| self.flag.is_open());
                 }

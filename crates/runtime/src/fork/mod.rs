@@ -48,6 +48,7 @@ mod spawn;
 mod wait;
 
 pub use join::{FnContext, join_context_or, join_or};
+pub(crate) use latch::CountLatch;
 pub use scope::{
     Scope, ScopeFifo, in_place_scope_fifo_in, in_place_scope_fifo_or, in_place_scope_in,
     in_place_scope_or, scope_fifo_or, scope_or,
@@ -67,7 +68,7 @@ use tanada_policy::WorkerId;
 ///
 /// # Panics
 /// If it cannot be made.
-fn global() -> Pool {
+pub(crate) fn global() -> Pool {
     match Pool::global() {
         Ok(pool) => pool,
         Err(error) => panic!("no global pool: {error}"),

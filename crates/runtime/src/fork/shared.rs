@@ -3,6 +3,7 @@
 use super::demand::Demand;
 use super::job::{Fifo, Job};
 use crate::pool::PoolShared;
+use crate::thread::Scheduler;
 use crate::worker::WorkerCore;
 use parking_lot::Mutex;
 use std::any::Any;
@@ -33,6 +34,7 @@ pub(crate) struct Hooks {
     pub(crate) panic: Option<Arc<PanicHandler>>,
     pub(crate) start: Option<Arc<WorkerHandler>>,
     pub(crate) exit: Option<Arc<WorkerHandler>>,
+    pub(crate) threads: Option<Arc<dyn Scheduler>>,
 }
 
 // A pool calls them under `catch_unwind` anyway, whatever they have left half changed.
@@ -132,14 +134,24 @@ impl ForkShared {
 
     /// Keeps the pool open until [`PoolShared::let_go`] is called once more.
     pub(crate) fn keep(&self) {
-        self.keep.fetch_add(1, Relaxed);
+        self.keep_many(1);
+    }
+
+    /// As `times` calls of [`ForkShared::keep`].
+    pub(crate) fn keep_many(&self, times: usize) {
+        self.keep.fetch_add(times, Relaxed);
     }
 }
 
 impl PoolShared {
     /// A handle or a job does not need the pool any more. The last one closes it.
     pub(crate) fn let_go(&self) {
-        if self.forks.keep.fetch_sub(1, AcqRel) == 1 {
+        self.let_go_of(1);
+    }
+
+    /// As `times` calls of [`PoolShared::let_go`].
+    pub(crate) fn let_go_of(&self, times: usize) {
+        if self.forks.keep.fetch_sub(times, AcqRel) == times {
             self.sleep.close();
         }
     }

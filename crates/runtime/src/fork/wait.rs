@@ -23,11 +23,12 @@ impl WorkerCore {
     #[inline(never)]
     pub(crate) fn wait_for(&self, flag: &Flag) {
         self.end_if_forked();
+        let _pin = self.pin();
         if self.graph.held.is_some() {
             self.settle();
         }
         while !flag.is_open() {
-            match self.stack.is_low() {
+            match self.is_stack_low() {
                 true => self.wait_low(flag),
                 false => self.help_until(flag),
             }
@@ -68,7 +69,15 @@ impl WorkerCore {
             if let Some(job) = self.find_job() {
                 leave();
                 self.run_job(job);
-                if flag.is_open() || self.stack.is_low() {
+                if flag.is_open() || self.is_stack_low() {
+                    return;
+                }
+                demand.waits.begin_search(me);
+                round = 0;
+                continue;
+            }
+            if let Some(is_open) = self.help_threads(leave, || flag.is_open()) {
+                if is_open {
                     return;
                 }
                 demand.waits.begin_search(me);
@@ -90,7 +99,10 @@ impl WorkerCore {
                 demand.waits.doze(me, || {
                     // The announcement comes first, so that no limit stays above 0 while this worker sleeps.
                     demand.request(me);
-                    flag.is_open() || self.is_called() || pool.forks.has_jobs()
+                    flag.is_open()
+                        || self.is_called()
+                        || pool.forks.has_jobs()
+                        || pool.threads.may_have(me)
                 })
             });
             round = 0;

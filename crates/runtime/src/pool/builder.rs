@@ -233,6 +233,12 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         self
     }
 
+    /// Lets `scheduler` decide which lightweight thread runs next ([`thread`](crate::thread)).
+    pub fn thread_scheduler(mut self, scheduler: impl crate::thread::Scheduler) -> Self {
+        self.hooks.threads = Some(Arc::new(scheduler));
+        self
+    }
+
     /// Calls `handler` on each worker's thread with the worker's number, before it runs anything.
     pub fn start_handler(mut self, handler: impl Fn(usize) + Send + Sync + 'static) -> Self {
         self.hooks.start = Some(Arc::new(handler));

@@ -8,6 +8,7 @@ use crate::graph::{CHECKS, GraphShared, LOST_CHECK, Order, Own, Watch};
 use crate::process::{self, Process};
 use crate::replay::{self, Actor, Entered, FollowNested, Turns};
 use crate::team::{Part, Regions};
+use crate::thread::{ThreadShared, deadlock};
 use crate::worker;
 use crate::worker::calls::Calls;
 use crate::worker::sleep::Sleep;
@@ -37,12 +38,14 @@ pub(crate) struct PoolShared {
     pub(crate) graphs: GraphShared,
     /// The part of the fork layer.
     pub(crate) forks: ForkShared,
+    /// The part of lightweight threads.
+    pub(crate) threads: ThreadShared,
     /// Number of workers that run a task which waits for a graph.
     pub(crate) waiting: AtomicUsize,
     pub(super) governed: Option<Arc<Governed>>,
     pub(crate) schedule: Option<Schedule>,
     gate: Box<dyn Gate>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    os_threads: Mutex<Vec<JoinHandle<()>>>,
     poison: Mutex<Poison>,
     /// Hardware threads that the process may use.
     hardware_threads: usize,
@@ -233,7 +236,7 @@ impl PoolShared {
             draws: AtomicU64::new(0),
         };
         let home = Process::this();
-        Arc::new_cyclic(|this| PoolShared {
+        let made = Arc::new_cyclic(|this| PoolShared {
             this: Weak::clone(this),
             number: POOLS.fetch_add(1, Ordering::Relaxed),
             home,
@@ -249,6 +252,7 @@ impl PoolShared {
                 },
             ),
             regions,
+            threads: ThreadShared::new(&placement, hooks.threads.clone()),
             forks: ForkShared::new(&placement, hooks),
             placement,
             graphs: GraphShared::new(watch),
@@ -256,15 +260,17 @@ impl PoolShared {
             governed,
             schedule,
             gate: Box::new(gate),
-            threads: Mutex::default(),
+            os_threads: Mutex::default(),
             poison: Mutex::default(),
             hardware_threads,
-        })
+        });
+        deadlock::add_pool(Arc::downgrade(&made));
+        made
     }
 
     /// Adds a worker's thread, which [`PoolShared::retire`] will join.
     pub(super) fn add_thread(&self, thread: JoinHandle<()>) {
-        self.threads.lock().push(thread);
+        self.os_threads.lock().push(thread);
     }
 
     /// Hands a task that became ready outside of the pool's workers to the policy.
@@ -339,8 +345,13 @@ impl PoolShared {
     /// Returns whether this thread is one of the pool's workers.
     pub(super) fn is_on_worker(&self) -> bool {
         let here = std::thread::current().id();
-        let threads = self.threads.lock();
+        let threads = self.os_threads.lock();
         threads.iter().any(|thread| thread.thread().id() == here)
+    }
+
+    /// Returns whether this thread is a worker of whatever pool.
+    fn is_on_any_worker(&self) -> bool {
+        worker::with_any(|worker| worker.is_some())
     }
 
     /// Ends the workers once all that was spawned has run. Returns when the last one has ended.
@@ -388,8 +399,9 @@ impl PoolShared {
             schedule.turns.wait_for_end_of(schedule.pool);
         }
         drop(entered);
+        let _outside = (!self.is_on_any_worker()).then(deadlock::Outside::enter);
         let mut join = || {
-            for thread in self.threads.lock().drain(..) {
+            for thread in self.os_threads.lock().drain(..) {
                 before(&thread);
                 // No error is possible: a worker that panics ends the process.
                 let _ = thread.join();

@@ -9,6 +9,7 @@ use crate::graph::GraphCore;
 use crate::observer::{Observer, WorkerObserver};
 use crate::process;
 use crate::team::Part;
+use crate::thread::deadlock;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -204,7 +205,15 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             }
             if M::GOVERNS && !self.is_active() {
                 self.meter.ran_out();
-                let woke = sleep.park(me.index(), || self.core.is_called());
+                // Tied threads that have started here run nowhere else.
+                if let Some(thread) = self.core.own_thread() {
+                    self.run_threads(thread);
+                    continue;
+                }
+                self.core.settle_threads();
+                let woke = sleep.park(me.index(), || {
+                    self.core.is_called() || self.core.pool.threads.has_mail(me.index())
+                });
                 self.core.end_if_forked();
                 if woke == Woke::Close {
                     return None;
@@ -229,6 +238,10 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                     self.run_job(job);
                     continue 'search;
                 }
+                if let Some(thread) = self.core.find_thread() {
+                    self.run_threads(thread);
+                    continue 'search;
+                }
                 self.meter.ran_out();
                 if round == 0 {
                     self.core.pool.forks.demand.request(me.index());
@@ -242,13 +255,18 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                     continue 'search;
                 }
             }
+            self.core.settle_threads();
+            deadlock::suspect();
             let start = Instant::now();
             let woke = sleep.doze(me.index(), || {
                 // The announcement comes first, so that no limit stays above 0 while this worker sleeps.
                 self.core.pool.forks.demand.request(me.index());
                 let may_have = self.dispatcher.may_have(me);
                 self.core.end_if_forked();
-                may_have || self.core.pool.forks.may_have(me.index()) || self.core.is_called()
+                may_have
+                    || self.core.pool.forks.may_have(me.index())
+                    || self.core.pool.threads.may_have(me.index())
+                    || self.core.is_called()
             });
             let long = start.elapsed() >= LONG_SLEEP;
             // In a schedule, time changes nothing.
@@ -267,6 +285,22 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
         let rest = self.core.answer();
         sleep.begin_search(me);
         self.slept_long.set(self.slept_long.get() || rest);
+    }
+
+    /// Runs lightweight threads on this searching worker. Others are woken if they may have relied on it.
+    fn run_threads(&self, first: Ready) {
+        let (pool, me) = (&self.core.pool, self.core.id);
+        let left = || {
+            self.dispatcher.may_have(me)
+                || pool.forks.has_jobs()
+                || pool.threads.may_have(me.index())
+        };
+        pool.forks
+            .demand
+            .leave(&pool.sleep, me.index(), &pool.sleep, left);
+        self.meter.found();
+        self.core.run_threads(first, || false);
+        pool.sleep.begin_search(me.index());
     }
 
     /// Runs a job of the fork layer on this searching worker. Others are woken if they may have relied on it.

@@ -18,6 +18,7 @@ use crate::fork::ForkLocal;
 use crate::graph::{GraphCore, GraphLocal};
 use crate::pool::PoolShared;
 use crate::process;
+use crate::thread::ThreadLocal;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -45,6 +46,8 @@ pub(crate) struct WorkerCore {
     pub(crate) graph: GraphLocal,
     /// What the fork layer keeps in each worker.
     pub(crate) forks: ForkLocal,
+    /// What the layer of lightweight threads keeps in each worker.
+    pub(crate) threads: ThreadLocal,
     /// The [`Worker`] around this core, while its thread runs tasks.
     engine: Cell<Option<NonNull<dyn Engine>>>,
 }
@@ -71,6 +74,7 @@ impl WorkerCore {
             chains: false,
             alone: pool.placement.workers() == 1,
             forks: pool.forks.local(id),
+            threads: pool.threads.local(id.index(), pool.seed),
             pool,
             stack,
             released: RefCell::default(),
@@ -156,10 +160,18 @@ impl WorkerCore {
         self.engine().run_one_of(graph)
     }
 
+    /// Returns whether too little is left of the stack on which this worker runs to wait for something on top of it.
+    pub(crate) fn is_stack_low(&self) -> bool {
+        match self.current_thread() {
+            None => self.stack.is_low(),
+            Some(thread) => thread.is_stack_low(),
+        }
+    }
+
     /// Returns an error if too little is left of this worker's stack to wait for another graph or call in a task.
     pub(crate) fn check_stack(&self) -> Result<(), GraphError> {
         let stack_size = self.stack.size;
-        match self.stack.is_low() {
+        match self.is_stack_low() {
             true => Err(GraphError::TooDeep { stack_size }),
             false => Ok(()),
         }

@@ -15,9 +15,13 @@ impl Stack {
     /// of it is for the tasks of the innermost graph.
     pub(crate) fn of_this_thread(size: usize) -> Self {
         let (top, end) = (pointer(), end_of_stack(size));
-        let left = top.saturating_sub(end);
-        let low = end.saturating_add((left / 4).max(LEAST));
+        let low = Self::low(end, top.saturating_sub(end));
         Stack { size, low }
+    }
+
+    /// Returns the lowest address at which a nested graph may begin on a stack of `size` bytes that ends at `end`.
+    pub(crate) fn low(end: usize, size: usize) -> usize {
+        end.saturating_add((size / 4).max(LEAST))
     }
 
     /// Returns whether too little is left for another nested graph. Called on the thread itself.

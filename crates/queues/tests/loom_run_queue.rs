@@ -1,0 +1,112 @@
+//! The run queue under loom, every interleaving of a few operations:
+//! `RUSTFLAGS="--cfg loom" cargo test -p tanada-queues --release --test loom_run_queue`. Each test takes seconds.
+#![cfg(loom)]
+
+mod common;
+
+use common::task;
+use tanada_queues::sync::thread;
+use tanada_queues::{Head, Steal, Tail, run_queue};
+
+/// One attempt. A lost race counts as nothing.
+fn pop(tail: &Tail) -> Option<u64> {
+    match tail.pop() {
+        Steal::Taken(task) => Some(task.handle()),
+        _ => None,
+    }
+}
+
+fn drain(head: &mut Head) -> Vec<u64> {
+    std::iter::from_fn(|| head.pop())
+        .map(|task| task.handle())
+        .collect()
+}
+
+fn assert_each_once(mut taken: Vec<u64>, tasks: u64) {
+    taken.sort_unstable();
+    assert_eq!(taken, (1..=tasks).collect::<Vec<_>>());
+}
+
+/// The owner empties the queue while a thread pushes at the tail and another one steals there.
+#[test]
+fn owner_pusher_and_thief() {
+    loom::model(|| {
+        let (mut head, tail) = run_queue();
+        head.push(task(1));
+        let (pusher, thief) = (tail.clone(), tail.clone());
+        let pusher = thread::spawn(move || pusher.push(task(2)));
+        let thief = thread::spawn(move || pop(&thief));
+        let mut taken: Vec<u64> = head.pop().map(|task| task.handle()).into_iter().collect();
+        pusher.join().unwrap();
+        taken.extend(thief.join().unwrap());
+        taken.extend(drain(&mut head));
+        assert!(tail.is_empty());
+        assert_each_once(taken, 2);
+    });
+}
+
+/// A thief takes a task, rejects it and pushes it back at the victim's tail (paper 5), while the owner pops.
+#[test]
+fn a_rejected_task_comes_back() {
+    loom::model(|| {
+        let (mut head, tail) = run_queue();
+        head.push(task(1));
+        head.push(task(2));
+        let thief = thread::spawn(move || {
+            if let Steal::Taken(task) = tail.pop() {
+                tail.push(task);
+            }
+        });
+        let mut taken: Vec<u64> = head.pop().map(|task| task.handle()).into_iter().collect();
+        thief.join().unwrap();
+        taken.extend(drain(&mut head));
+        assert_each_once(taken, 2);
+    });
+}
+
+/// What a thief accepts is what it gets, also if tasks are pushed behind it.
+#[test]
+fn a_conditional_take_is_exact() {
+    loom::model(|| {
+        let (mut head, tail) = run_queue();
+        tail.push(task(1));
+        let other = tail.clone();
+        let pusher = thread::spawn(move || other.push(task(2)));
+        let mut seen = None;
+        let took = tail.pop_if(|digest| {
+            seen = Some(digest);
+            true
+        });
+        let mut taken = Vec::new();
+        if let Steal::Taken(task) = took {
+            assert_eq!(Some(task.digest()), seen);
+            taken.push(task.handle());
+        }
+        pusher.join().unwrap();
+        taken.extend(drain(&mut head));
+        assert_each_once(taken, 2);
+    });
+}
+
+/// A sleeper that announces itself and finds the queue empty is seen by the pusher: no wake-up is lost.
+#[test]
+fn a_push_at_the_tail_is_seen_by_a_sleeper() {
+    use tanada_queues::sync::Arc;
+    use tanada_queues::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use tanada_queues::sync::total_order;
+    loom::model(|| {
+        let (_head, tail) = run_queue();
+        let sleepers = Arc::new(AtomicUsize::new(0));
+        let (other, seen) = (tail.clone(), Arc::clone(&sleepers));
+        let pusher = thread::spawn(move || {
+            other.push(task(1));
+            total_order();
+            seen.load(SeqCst)
+        });
+        sleepers.store(1, SeqCst);
+        total_order();
+        let sleeps = tail.is_empty();
+        let woken = pusher.join().unwrap() == 1;
+        assert!(!sleeps || woken);
+    });
+}

@@ -1,0 +1,645 @@
+//! How threads are created, and the handles of those that were.
+
+use super::record::{Header, Left, On, Outcome, Plan, fits, read_outcome};
+use super::scheduler::{Queues, Runnable, Why};
+use super::waiter::{WaitList, Waiter, wait_in};
+use super::{shared, stack, timer};
+use crate::name::Name;
+use crate::pool::{Pool, PoolShared};
+use crate::worker::{self, WorkerCore};
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use tanada_queues::Ready;
+
+/// What a thread says of itself to the scheduler: a value of any type, which whoever holds the thread's handle can read (paper 5). What it
+/// means, and whether it is kept up to date, is between the program and its [`Scheduler`](super::Scheduler).
+pub trait Hint: Any + Send + Sync {
+    /// Returns the 16 bits that a thief may see of the thread before it owns it; by default 0.
+    fn digest(&self) -> u16 {
+        0
+    }
+}
+
+/// No hint.
+impl Hint for () {}
+
+/// A hint that is its digest, such as a depth in a recursion.
+impl Hint for u16 {
+    fn digest(&self) -> u16 {
+        *self
+    }
+}
+
+/// The description of a thread.
+///
+/// ```
+/// use tanada_runtime::thread::Builder;
+///
+/// let thread = Builder::new().name("sum").stack_size(64 << 10).spawn(|| 1 + 2)?;
+/// assert_eq!(thread.join().unwrap(), 3);
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Builder<'p, H = ()> {
+    pool: Option<&'p Pool>,
+    name: Option<Name>,
+    stack_size: usize,
+    hint: H,
+}
+
+impl Default for Builder<'_> {
+    fn default() -> Self {
+        Builder {
+            pool: None,
+            name: None,
+            stack_size: stack::USUAL,
+            hint: (),
+        }
+    }
+}
+
+impl<'p> Builder<'p> {
+    /// Returns the description of a thread without a name and a hint, with a stack of 256 KiB, in the pool of the worker that creates it,
+    /// or in [`Pool::global`].
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl<'p, H: Hint> Builder<'p, H> {
+    /// Sets the name, for messages.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<Name>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets the least bytes of address space of the thread's stack, at most 256 MiB. They are rounded up to a power of two, of which a page
+    /// and what the closure and the hint take are not for the stack. A stack takes the memory that the thread touches.
+    #[must_use]
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = bytes;
+        self
+    }
+
+    /// Sets the pool.
+    #[must_use]
+    pub fn pool(mut self, pool: &'p Pool) -> Self {
+        self.pool = Some(pool);
+        self
+    }
+
+    /// Returns this description with a hint.
+    #[must_use]
+    pub fn hint<I: Hint>(self, hint: I) -> Builder<'p, I> {
+        Builder {
+            pool: self.pool,
+            name: self.name,
+            stack_size: self.stack_size,
+            hint,
+        }
+    }
+
+    /// Creates a thread and makes it ready. It is *tied*: it may start on any worker, and then stays there.
+    ///
+    /// # Errors
+    /// If the stack is too large, or the system has no memory for it.
+    ///
+    /// # Panics
+    /// If the closure, the hint and the result take a quarter of the stack, or there is no pool.
+    #[inline]
+    pub fn spawn<T: Send + 'static>(
+        self,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        // SAFETY: the closure borrows nothing, and the thread is tied.
+        unsafe { self.make(body, true, now) }.map(|(handle, ())| handle)
+    }
+
+    /// As [`Builder::spawn`], and the thread may go on with another worker whenever it was suspended.
+    ///
+    /// # Errors
+    /// As [`Builder::spawn`].
+    ///
+    /// # Panics
+    /// As [`Builder::spawn`].
+    ///
+    /// # Safety
+    /// Whatever is alive on the thread's stack when it is suspended may move to another OS thread: it is `Send`, nothing of it refers to a
+    /// variable of the OS thread (`thread_local`, `errno`) or is a lock that the OS thread must release, and no function of this crate that
+    /// runs a closure for the thread ([`fork`](crate::fork), [`Pool::scope`]) is called with one in which the thread is suspended.
+    pub unsafe fn spawn_untied<T: Send + 'static>(
+        self,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        // SAFETY: the closure borrows nothing; the rest is the caller's contract.
+        unsafe { self.make(body, false, now) }.map(|(handle, ())| handle)
+    }
+
+    /// As [`Builder::spawn`], but the thread does not become ready before its [`Runnable`] is used.
+    ///
+    /// # Errors
+    /// As [`Builder::spawn`].
+    ///
+    /// # Panics
+    /// As [`Builder::spawn`].
+    pub fn create<T: Send + 'static>(
+        self,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<(JoinHandle<T>, Runnable)> {
+        // SAFETY: the closure borrows nothing, and the thread is tied.
+        unsafe { self.make(body, true, |_, _, right| Runnable::new(right)) }
+    }
+
+    /// As [`Builder::create`], of a thread that is not tied.
+    ///
+    /// # Errors
+    /// As [`Builder::spawn`].
+    ///
+    /// # Panics
+    /// As [`Builder::spawn`].
+    ///
+    /// # Safety
+    /// As [`Builder::spawn_untied`].
+    pub unsafe fn create_untied<T: Send + 'static>(
+        self,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<(JoinHandle<T>, Runnable)> {
+        // SAFETY: the closure borrows nothing; the rest is the caller's contract.
+        unsafe { self.make(body, false, |_, _, right| Runnable::new(right)) }
+    }
+
+    /// Creates a thread and calls `hand_on` with its pool, this worker of it, and the right to run the thread.
+    ///
+    /// # Safety
+    /// What the closure borrows and the result live until the thread has ended and its handle is gone. If it is not tied: as
+    /// [`Builder::spawn_untied`].
+    #[inline]
+    pub(super) unsafe fn make<T: Send, R>(
+        self,
+        body: impl FnOnce() -> T + Send,
+        tied: bool,
+        hand_on: impl FnOnce(Option<&WorkerCore>, &PoolShared, Ready) -> R,
+    ) -> io::Result<(JoinHandle<T>, R)> {
+        worker::with_any(|worker| match (self.pool, worker) {
+            (None, Some(here)) => {
+                // SAFETY: the caller's contract.
+                unsafe { self.make_in(here.pool(), worker, body, tied, hand_on) }
+            }
+            (pool, _) => {
+                let global;
+                let pool = match pool {
+                    Some(pool) => pool,
+                    None => {
+                        global = crate::fork::global();
+                        &global
+                    }
+                };
+                let pool = pool.open();
+                let here = worker.filter(|worker| std::ptr::eq(worker.pool(), pool));
+                // SAFETY: the caller's contract.
+                unsafe { self.make_in(pool, here, body, tied, hand_on) }
+            }
+        })
+    }
+
+    #[inline]
+    unsafe fn make_in<T: Send, F: FnOnce() -> T + Send, R>(
+        self,
+        pool: &PoolShared,
+        worker: Option<&WorkerCore>,
+        body: F,
+        tied: bool,
+        hand_on: impl FnOnce(Option<&WorkerCore>, &PoolShared, Ready) -> R,
+    ) -> io::Result<(JoinHandle<T>, R)> {
+        let class = stack::class_of(self.stack_size)
+            .ok_or_else(|| io::Error::other("the stack of a thread has at most 256 MiB"))?;
+        assert!(
+            fits::<H, T, F>(class),
+            "the closure, the hint or the result of a thread is too large for its stack: Builder::stack_size sets another size"
+        );
+        super::deadlock::used();
+        let slot = shared::take_slot(worker, class)?;
+        match worker {
+            Some(worker) => worker.count_thread(),
+            None => pool.forks.keep(),
+        }
+        let plan = Plan {
+            class,
+            tied,
+            number: worker.map_or_else(shared::number, |worker| worker.threads.number()),
+            name: self.name,
+            digest: self.hint.digest(),
+            hint: self.hint,
+            body,
+        };
+        // SAFETY: the slot was free, everything fits, and the pool was kept above. The rest is the caller's contract.
+        let right = unsafe {
+            Header::make(slot, pool, plan);
+            slot.as_ref().ready()
+        };
+        let handle = JoinHandle {
+            thread: slot,
+            read: read_outcome::<H, T>,
+            taken: false,
+            result: PhantomData,
+        };
+        Ok((handle, hand_on(worker, pool, right)))
+    }
+}
+
+/// Makes a new thread ready.
+#[inline]
+pub(super) fn now(worker: Option<&WorkerCore>, pool: &PoolShared, right: Ready) {
+    pool.make_ready(worker, right, Why::New);
+}
+
+/// Makes the thread ready, as [`Runnable::schedule`].
+pub(super) fn schedule(thread: Runnable) {
+    let right = thread.into_right();
+    let pool = Header::of(&right).pool_address();
+    worker::with_any(|worker| match worker {
+        Some(worker) if std::ptr::eq(worker.pool(), pool) => {
+            worker.pool().make_ready(Some(worker), right, Why::New);
+        }
+        _ => schedule_elsewhere(right),
+    });
+}
+
+/// Makes a thread ready as if this OS thread were no worker.
+pub(super) fn schedule_elsewhere(right: Ready) {
+    // SAFETY: the thread does not end before the right is used.
+    let pool = unsafe { Header::of(&right).pool() }.shared();
+    pool.make_ready(None, right, Why::New);
+}
+
+/// Calls `body` with the run queues of this worker's pool; `None` if this OS thread is no worker.
+///
+/// # Panics
+/// If `body` suspends the thread, the process ends.
+pub fn with_queues<R>(body: impl FnOnce(&mut Queues<'_>) -> R) -> Option<R> {
+    worker::with_any(|worker| worker.map(|worker| worker.ask_scheduler(body)))
+}
+
+/// Spreads threads that were created and not scheduled over the workers `first..last` of their pool, in equal parts and in order: paper
+/// 5's authors wished for such an operation. Worker `first` gets the first ones. Each lies at the tail of its worker's queue, the first of
+/// them nearest to the head.
+///
+/// # Panics
+/// If this OS thread is no worker, or there are no such workers.
+pub fn spread(threads: impl IntoIterator<Item = Runnable>, over: std::ops::Range<u16>) {
+    let threads: Vec<Runnable> = threads.into_iter().collect();
+    let (number, workers) = (threads.len(), usize::from(over.end - over.start));
+    let spread = with_queues(|queues| {
+        assert!(
+            over.start < over.end && over.end <= queues.workers(),
+            "there are no workers {over:?}"
+        );
+        for (index, thread) in threads.into_iter().enumerate() {
+            let whom = usize::from(over.start) + index * workers / number;
+            queues.push_tail(tanada_policy::WorkerId(whom as u16), thread);
+        }
+    });
+    spread.expect("only a worker spreads threads");
+}
+
+/// The right to wait for a thread's end and to take its result. A future of the same.
+///
+/// A handle that is dropped detaches its thread, which runs on.
+#[must_use = "a thread whose handle is dropped runs on, and its panic is not seen"]
+pub struct JoinHandle<T> {
+    thread: NonNull<Header>,
+    read: unsafe fn(*mut ()) -> Outcome<T>,
+    /// Whether the result was taken.
+    taken: bool,
+    result: PhantomData<T>,
+}
+
+// SAFETY: the handle gives access to the result alone, and to the hint, which is `Send` and `Sync`.
+unsafe impl<T: Send> Send for JoinHandle<T> {}
+// SAFETY: as above; a shared handle gives access to the hint only.
+unsafe impl<T: Send> Sync for JoinHandle<T> {}
+
+impl<T> JoinHandle<T> {
+    fn header(&self) -> &Header {
+        // SAFETY: headers are at their places for ever, and this one's slot is in use until the handle is gone.
+        unsafe { self.thread.as_ref() }
+    }
+
+    /// Waits for the thread's end and returns its result, or the payload of its panic.
+    ///
+    /// A lightweight thread is suspended meanwhile; a worker that is in a task runs other threads and jobs; any other OS thread sleeps.
+    ///
+    /// # Errors
+    /// With the payload, if the thread panicked.
+    #[inline]
+    pub fn join(self) -> std::thread::Result<T> {
+        if !self.header().is_done() && !self.run_here() {
+            self.wait();
+        }
+        self.take()
+    }
+
+    /// Runs the thread on top of this one, if it lies at the head of this worker's queue. Returns whether it has ended.
+    #[inline]
+    fn run_here(&self) -> bool {
+        worker::with_any(|worker| {
+            let Some(worker) = worker.filter(|worker| {
+                worker.pool().threads.scheduler().is_none() && worker.current_thread().is_some()
+            }) else {
+                return false;
+            };
+            let handle = self.thread.as_ptr().addr() as u64;
+            let popped = worker.threads.head().borrow_mut().pop_exactly(handle);
+            popped.is_some_and(|right| worker.run_thread(right))
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait(&self) {
+        let waiter = Waiter::new();
+        // SAFETY: the waiter stays here until it is woken.
+        if unsafe { self.header().await_end(&waiter) } {
+            waiter.wait(On::Join, self.thread.as_ptr().addr());
+        }
+    }
+
+    /// Takes the result of a thread that has ended.
+    #[inline]
+    fn take(self) -> Outcome<T> {
+        let this = std::mem::ManuallyDrop::new(self);
+        let header = this.header();
+        // SAFETY: the thread has ended, and the types are those that it was made with. The handle goes.
+        unsafe {
+            let outcome = (this.read)(header.typed());
+            worker::with_any(|worker| header.free(worker));
+            outcome
+        }
+    }
+
+    /// Returns whether the thread has ended.
+    pub fn is_finished(&self) -> bool {
+        self.header().is_done()
+    }
+
+    /// Returns the thread's hint, if it is an `H`.
+    pub fn hint<H: Any>(&self) -> Option<&H> {
+        self.header().hint()
+    }
+
+    /// Returns the thread, by which it can be unparked.
+    pub fn thread(&self) -> Thread {
+        Thread::of(self.header())
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        // SAFETY: the handle goes.
+        unsafe { self.header().detach() };
+    }
+}
+
+impl<T> Unpin for JoinHandle<T> {}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = std::thread::Result<T>;
+
+    /// # Panics
+    /// If it is polled again after it was ready.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let header = self.header();
+        if !header.is_done() && header.await_end_as_future(context.waker()) {
+            return Poll::Pending;
+        }
+        assert!(!self.taken, "a handle was polled after it was ready");
+        self.taken = true;
+        // SAFETY: the thread has ended, the types are those that it was made with, and this is done once.
+        Poll::Ready(unsafe { (self.read)(self.header().typed()) })
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("JoinHandle")
+            .field(&self.header().label())
+            .finish()
+    }
+}
+
+/// A lightweight thread, by which it can be unparked. It does not keep the thread's result.
+#[derive(Clone, Copy)]
+pub struct Thread {
+    header: NonNull<Header>,
+    number: u64,
+}
+
+// SAFETY: only atomic words of the header are used.
+unsafe impl Send for Thread {}
+// SAFETY: as above.
+unsafe impl Sync for Thread {}
+
+impl Thread {
+    fn of(header: &Header) -> Self {
+        Thread {
+            header: NonNull::from(header),
+            number: header.label().map_or(0, |(number, _)| number),
+        }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: headers are at their places for ever.
+        unsafe { self.header.as_ref() }
+    }
+
+    /// Lets the thread's current or next call of [`park`] return. Does nothing if the thread has ended.
+    pub fn unpark(&self) {
+        if self.name().is_some() {
+            shared::unpark(self.header());
+        }
+    }
+
+    /// Returns the thread's number, which no other thread of this process has.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Returns the thread's name, empty if it has none; `None` once the thread has ended and its handle is gone.
+    pub fn name(&self) -> Option<&'static str> {
+        let (number, name) = self.header().label()?;
+        (number == self.number).then_some(name)
+    }
+}
+
+impl PartialEq for Thread {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Thread {}
+
+impl fmt::Debug for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Thread")
+            .field("number", &self.number)
+            .field("name", &self.name())
+            .finish()
+    }
+}
+
+/// Returns the lightweight thread that calls this; `None` if it is none.
+pub fn current() -> Option<Thread> {
+    worker::with_any(|worker| worker.and_then(WorkerCore::current_thread).map(Thread::of))
+}
+
+/// Calls `read` with the hint of the thread that calls this, if that is a lightweight thread whose hint is an `H`.
+pub fn with_hint<H: Any, R>(read: impl FnOnce(&H) -> R) -> Option<R> {
+    let header = header()?;
+    // The thread runs, so its hint is there.
+    header.hint().map(read)
+}
+
+/// Returns the address of the header of the lightweight thread that calls this, 0 if it is none.
+#[inline]
+pub(super) fn header_address() -> usize {
+    worker::with_any(|worker| {
+        let thread = worker.and_then(|worker| worker.threads.current.get());
+        thread.map_or(0, |thread| std::ptr::from_ref(thread).addr())
+    })
+}
+
+/// Returns the header of the lightweight thread that calls this.
+fn header() -> Option<&'static Header> {
+    worker::with_any(|worker| worker.and_then(WorkerCore::current_thread))
+}
+
+/// Waits until the calling thread is unparked ([`Thread::unpark`]), or was since it last parked. May return for no reason. On a thread that
+/// is not lightweight: as [`std::thread::park`].
+#[inline(never)]
+pub fn park() {
+    match header() {
+        Some(header) => {
+            header.waits_on(On::Park, 0);
+            shared::park(header);
+            header.waits_on(On::Nothing, 0);
+        }
+        None => crate::parking::park(),
+    }
+}
+
+/// Lets other threads of the worker run. Does the same as [`fork::yield_now`](crate::fork::yield_now) in a task, and as
+/// [`std::thread::yield_now`] on a thread that is no worker.
+#[inline(never)]
+pub fn yield_now() {
+    match header() {
+        Some(header) => shared::leave(header, Left::Yielded),
+        None if crate::fork::yield_now().is_none() => crate::parking::yield_now(),
+        None => {}
+    }
+}
+
+/// Waits for this time. A lightweight thread is suspended meanwhile.
+#[inline(never)]
+pub fn sleep(time: Duration) {
+    let until = Instant::now() + time;
+    let Some(header) = header() else {
+        while Instant::now() < until {
+            idle_for(until);
+        }
+        return;
+    };
+    header.waits_on(On::Sleep, 0);
+    let alarm = timer::unpark_at(header, until);
+    while Instant::now() < until {
+        shared::park(header);
+    }
+    drop(alarm);
+    header.waits_on(On::Nothing, 0);
+}
+
+/// A thread that is not lightweight waits until a time, or less long. A worker in a task runs a job or a thread meanwhile.
+pub(super) fn idle_for(until: Instant) {
+    /// A worker looks so often whether there is something that it can do.
+    const LOOK: Duration = Duration::from_millis(1);
+    let ran = worker::with_any(|worker| worker.map(WorkerCore::run_something));
+    let rest = until.saturating_duration_since(Instant::now());
+    match ran {
+        Some(true) => {}
+        Some(false) => crate::parking::pause(rest.min(LOOK)),
+        None => crate::parking::pause(rest),
+    }
+}
+
+/// Waits until `future` is ready, and returns its result. A lightweight thread is suspended meanwhile.
+///
+/// ```
+/// use tanada_runtime::thread;
+///
+/// let thread = thread::spawn(|| thread::block_on(async { 1 + 2 }));
+/// assert_eq!(thread.join().unwrap(), 3);
+/// ```
+#[inline(never)]
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    let signal = Arc::new(Signal::default());
+    let waker = Waker::from(Arc::clone(&signal));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        let mut state = signal.0.lock();
+        if !std::mem::take(&mut state.woken) {
+            wait_in(state, |state| &mut state.waiter, (On::Future, 0), || ());
+            signal.0.lock().woken = false;
+        }
+    }
+}
+
+/// Whether a future is to be polled again, and the thread that waits for that.
+#[derive(Default)]
+struct Signal(parking_lot::Mutex<Signalled>);
+
+#[derive(Default)]
+struct Signalled {
+    woken: bool,
+    waiter: WaitList,
+}
+
+impl std::task::Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut state = self.0.lock();
+        state.woken = true;
+        let waiter = state.waiter.pop();
+        drop(state);
+        if let Some(waiter) = waiter {
+            waiter.now();
+        }
+    }
+}
+
+/// Creates a thread and makes it ready, as [`Builder::spawn`] with nothing set.
+///
+/// # Panics
+/// As [`Builder::spawn`], or if that fails.
+#[inline]
+pub fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    match Builder::new().spawn(body) {
+        Ok(handle) => handle,
+        Err(error) => panic!("no stack for a thread: {error}"),
+    }
+}

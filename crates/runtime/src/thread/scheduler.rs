@@ -1,0 +1,243 @@
+//! Schedulers of lightweight threads that a program can replace: paper 5's interface.
+
+use super::record::Header;
+use crate::worker::WorkerCore;
+use std::any::Any;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use tanada_policy::WorkerId;
+use tanada_queues::{Ready, Steal};
+
+/// Why a thread is ready to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It was created.
+    New,
+    /// It was unparked.
+    Woken,
+    /// It lets others run.
+    Yielded,
+}
+
+/// Decides which thread a worker runs next, of those that may move: threads that have not started, and
+/// [untied](super::Builder::spawn_untied) ones. (A tied thread that has started stays with its worker, which resumes such threads in the
+/// order in which they became ready, in turns with the scheduler's.)
+///
+/// The default of each function is what a pool does without a scheduler. Calls come from all workers at once, each for the worker that
+/// [`Queues::me`] names. A panic ends the process. A function must not block.
+pub trait Scheduler: Send + Sync + 'static {
+    /// A thread became ready on this worker. By default the head of the worker's own queue gets it, and the tail if it has yielded.
+    fn ready(&self, queues: &mut Queues<'_>, thread: Runnable, why: Why) {
+        let me = queues.me();
+        match why {
+            Why::Yielded => queues.push_tail(me, thread),
+            Why::New | Why::Woken => queues.push(thread),
+        }
+    }
+
+    /// Returns the thread that this worker takes from its own queue; by default that at the head.
+    fn next(&self, queues: &mut Queues<'_>) -> Option<Runnable> {
+        queues.pop()
+    }
+
+    /// Returns a thread of another worker for this one, which has none; by default from the tail of the nearest worker that has some.
+    fn steal(&self, queues: &mut Queues<'_>) -> Option<Runnable> {
+        queues.steal_nearest()
+    }
+}
+
+/// The right to run a thread that is ready, or that was created and not scheduled.
+///
+/// A thread is run once for each such right. A right that is dropped goes to the thread's pool, so no scheduler can lose a thread.
+#[must_use = "a thread whose right is dropped runs at some time"]
+pub struct Runnable(Ready);
+
+impl Runnable {
+    pub(super) fn new(right: Ready) -> Self {
+        Runnable(right)
+    }
+
+    pub(super) fn into_right(self) -> Ready {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not dropped, so the right is moved out once.
+        unsafe { std::ptr::read(&this.0) }
+    }
+
+    /// Returns the thread's hint, if it is an `H`.
+    pub fn hint<H: Any>(&self) -> Option<&H> {
+        Header::of(&self.0).hint()
+    }
+
+    /// Returns the digest of the thread's hint.
+    pub fn digest(&self) -> u16 {
+        self.0.digest()
+    }
+
+    /// Makes the thread ready: on this worker's queue if this OS thread is a worker of the thread's pool.
+    pub fn schedule(self) {
+        super::handle::schedule(self);
+    }
+}
+
+impl Drop for Runnable {
+    fn drop(&mut self) {
+        // SAFETY: the right is moved out once: nothing uses the field after the drop.
+        let right = unsafe { std::ptr::read(&self.0) };
+        super::handle::schedule_elsewhere(right);
+    }
+}
+
+impl fmt::Debug for Runnable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let label = Header::of(&self.0).label();
+        f.debug_tuple("Runnable").field(&label).finish()
+    }
+}
+
+/// The run queues of a pool, as one worker sees them. Each worker has one, with a *head* for itself and a *tail* for all.
+pub struct Queues<'a> {
+    worker: &'a WorkerCore,
+}
+
+impl<'a> Queues<'a> {
+    pub(super) fn of(worker: &'a WorkerCore) -> Self {
+        Queues { worker }
+    }
+
+    /// Returns the worker on whose behalf the call is made.
+    pub fn me(&self) -> WorkerId {
+        self.worker.id
+    }
+
+    /// Returns the number of workers.
+    pub fn workers(&self) -> u16 {
+        self.worker.pool().placement.workers()
+    }
+
+    /// Returns how far apart two workers are; see [`Placement::distance`](tanada_policy::Placement::distance).
+    pub fn distance(&self, a: WorkerId, b: WorkerId) -> u8 {
+        self.worker.pool().placement.distance(a, b)
+    }
+
+    /// Returns the next random number of this worker.
+    pub fn random(&mut self) -> u64 {
+        // SplitMix64 (Steele, Lea and Flood, 2014).
+        let state = &self.worker.threads.random;
+        state.set(state.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
+        let mut mixed = state.get();
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Puts a thread at the head of this worker's queue: the worker runs it next.
+    pub fn push(&mut self, thread: Runnable) {
+        if let Some(right) = self.ours(thread) {
+            self.worker.threads.head().borrow_mut().push(right);
+            self.announce();
+        }
+    }
+
+    /// Takes and returns the thread at the head of this worker's queue.
+    pub fn pop(&mut self) -> Option<Runnable> {
+        let popped = self.worker.threads.head().borrow_mut().pop();
+        popped.map(Runnable::new)
+    }
+
+    /// Puts a thread at the tail of the queue of worker `whom`: it is the next to be stolen, and the last that the worker itself runs. A
+    /// thief that rejects what it has taken gives it back so.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    pub fn push_tail(&mut self, whom: WorkerId, thread: Runnable) {
+        assert!(whom.0 < self.workers(), "there is no worker {whom:?}");
+        if let Some(right) = self.ours(thread) {
+            self.worker.pool().threads.tail(whom.index()).push(right);
+            self.announce();
+        }
+    }
+
+    /// Takes and returns the thread at the tail of the queue of worker `whom`; `None` also if there is no such worker.
+    pub fn pop_tail(&mut self, whom: WorkerId) -> Option<Runnable> {
+        self.pop_tail_if(whom, |_| true)
+    }
+
+    /// As [`Queues::pop_tail`], if `accept` returns true for the digest of the thread's hint.
+    pub fn pop_tail_if(
+        &mut self,
+        whom: WorkerId,
+        mut accept: impl FnMut(u16) -> bool,
+    ) -> Option<Runnable> {
+        if whom.0 >= self.workers() {
+            return None;
+        }
+        let tail = self.worker.pool().threads.tail(whom.index());
+        loop {
+            match tail.pop_if(&mut accept) {
+                Steal::Taken(right) => return Some(Runnable::new(right)),
+                Steal::Empty | Steal::Refused => return None,
+                // Another thread took one: this ends.
+                Steal::Retry => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    /// Returns the digest of the thread at the tail of the queue of worker `whom`, without a lock. It may be taken at any moment.
+    pub fn peek_tail(&self, whom: WorkerId) -> Option<u16> {
+        let here = whom.0 < self.workers();
+        here.then(|| self.worker.pool().threads.tail(whom.index()).peek())
+            .flatten()
+    }
+
+    /// Returns the number of threads in the queue of worker `whom` at some moment.
+    pub fn len(&self, whom: WorkerId) -> usize {
+        let here = whom.0 < self.workers();
+        here.then(|| self.worker.pool().threads.tail(whom.index()).len())
+            .unwrap_or_default()
+    }
+
+    /// Returns whether the queue of worker `whom` was empty at some moment.
+    pub fn is_empty(&self, whom: WorkerId) -> bool {
+        self.len(whom) == 0
+    }
+
+    /// Takes and returns the thread at the tail of the nearest other worker that has some; of equally near ones, in the order of a random
+    /// start.
+    pub fn steal_nearest(&mut self) -> Option<Runnable> {
+        let (worker, start) = (self.worker, self.random() as usize);
+        let placement = &worker.pool().placement;
+        let distance = |other: &WorkerId| placement.distance(worker.id, *other);
+        let others = placement.by_distance(worker.id);
+        for ring in others.chunk_by(|a, b| distance(a) == distance(b)) {
+            let start = start % ring.len();
+            for victim in ring[start..].iter().chain(&ring[..start]) {
+                if let Some(thread) = self.pop_tail(*victim) {
+                    return Some(thread);
+                }
+            }
+        }
+        None
+    }
+
+    /// Returns the right of a thread that may lie in a queue of this pool. Any other goes where it belongs.
+    fn ours(&self, thread: Runnable) -> Option<Ready> {
+        let header = Header::of(&thread.0);
+        let here = std::ptr::eq(header.pool_address(), self.worker.pool());
+        if here && !header.is_pinned() {
+            return Some(thread.into_right());
+        }
+        drop(thread);
+        None
+    }
+
+    fn announce(&self) {
+        let pool = self.worker.pool();
+        pool.forks.demand.announce(&pool.sleep);
+    }
+}
+
+impl fmt::Debug for Queues<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queues").field("me", &self.me()).finish()
+    }
+}

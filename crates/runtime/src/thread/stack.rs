@@ -1,0 +1,372 @@
+//! Stacks: the memory of lightweight threads.
+//!
+//! A *slot* is the memory of one thread: a guard page, the stack, and at its upper end the thread's [`Header`] and whatever has a type that
+//! only the creator knows (its hint, its result). Slots of one size are cut from large mappings and are never given back to the system:
+//! a header is at the same place for ever, so a thread that wakes another one may look at a header whose thread has ended meanwhile.
+//! What a slot holds goes back to the system once too many slots are free.
+//!
+//! The guard page is one that the kernel marks in the page table (`MADV_GUARD_INSTALL`, Linux 6.13). Before that, it is a mapping of its
+//! own, of which a process may have some 65,000 (`vm.max_map_count`), so about 32,000 threads.
+//!
+//! Headers of neighbouring slots lie at different distances from a page's end: with all at one, threads would meet in the same few sets of
+//! a cache (the reason of the page and a line between the stacks of paper 2's threads).
+
+use super::record::Header;
+use parking_lot::Mutex;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// Bytes of a page.
+const PAGE: usize = 4096;
+
+/// The least stack, in bytes.
+pub(super) const LEAST: usize = 16 << 10;
+
+/// The stack of a thread whose builder names no other size, in bytes: address space, of which a thread takes what it touches.
+pub(super) const USUAL: usize = 256 << 10;
+
+/// Sizes of slots: powers of two from [`LEAST`].
+const SIZES: usize = 16;
+
+/// Bytes of one mapping, unless a slot is larger.
+const MAPPING: usize = 32 << 20;
+
+/// The most mappings of a process.
+const MAPPINGS: usize = 1 << 14;
+
+/// How many distances from a page's end headers have.
+const COLOURS: usize = 8;
+
+/// Bytes between two such distances: two cache lines, because some machines fetch pairs.
+const COLOUR: usize = 128;
+
+/// Free slots of one size that keep their memory.
+const WARM: usize = 4096;
+
+/// Free slots that a worker keeps for itself; it takes half as many from the process at once.
+pub(super) const CACHE: usize = 128;
+
+/// The slots of a process.
+struct Slots {
+    free: [Mutex<Free>; SIZES],
+    /// Where the mappings are, for the handler of page faults, which may take no lock.
+    mappings: [Mapping; MAPPINGS],
+    made: AtomicUsize,
+}
+
+/// The free slots of one size.
+struct Free {
+    /// Their memory was used before, and is kept.
+    warm: Vec<NonNull<Header>>,
+    /// They have no memory.
+    cold: Vec<NonNull<Header>>,
+    /// The rest of the last mapping: address and number of slots.
+    rest: (usize, usize),
+}
+
+// SAFETY: a free slot belongs to the list that it is in.
+unsafe impl Send for Free {}
+
+struct Mapping {
+    base: AtomicPtr<u8>,
+    slots: AtomicUsize,
+    class: AtomicUsize,
+}
+
+static SLOTS: Slots = Slots {
+    free: [const {
+        Mutex::new(Free {
+            warm: Vec::new(),
+            cold: Vec::new(),
+            rest: (0, 0),
+        })
+    }; SIZES],
+    mappings: [const {
+        Mapping {
+            base: AtomicPtr::new(std::ptr::null_mut()),
+            slots: AtomicUsize::new(0),
+            class: AtomicUsize::new(0),
+        }
+    }; MAPPINGS],
+    made: AtomicUsize::new(0),
+};
+
+/// Returns which size of slots has stacks of at least `bytes`, `None` if none has.
+pub(super) fn class_of(bytes: usize) -> Option<usize> {
+    // The guard page, and what lies above the stack, come on top.
+    let size = bytes.max(LEAST).checked_next_power_of_two()?;
+    let class = (size / LEAST).trailing_zeros() as usize;
+    (class < SIZES).then_some(class)
+}
+
+/// Returns the bytes of a slot.
+pub(super) fn size_of_class(class: usize) -> usize {
+    LEAST << class
+}
+
+/// Appends `number` free slots to `into`.
+///
+/// # Errors
+/// If the system has no more memory or mappings.
+pub(super) fn take(class: usize, number: usize, into: &mut Vec<NonNull<Header>>) -> io::Result<()> {
+    let mut free = SLOTS.free[class].lock();
+    for _ in 0..number {
+        let slot = match free.warm.pop().or_else(|| free.cold.pop()) {
+            Some(slot) => slot,
+            None => match new_slot(class, &mut free.rest) {
+                Ok(slot) => slot,
+                Err(error) if into.is_empty() => return Err(error),
+                Err(_) => return Ok(()),
+            },
+        };
+        into.push(slot);
+    }
+    Ok(())
+}
+
+/// Takes free slots back.
+pub(super) fn give_back(class: usize, slots: impl Iterator<Item = NonNull<Header>>) {
+    let mut free = SLOTS.free[class].lock();
+    for slot in slots {
+        if free.warm.len() < WARM {
+            free.warm.push(slot);
+            continue;
+        }
+        let (base, size) = (base_of(slot, class), size_of_class(class));
+        // SAFETY: the memory is a free slot's, which is initialised anew before it is used, except for its header's atomic words: stale
+        // readers take 0 for a thread that nobody waits for.
+        let _ = unsafe { libc::madvise(base.cast(), size, libc::MADV_DONTNEED) };
+        free.cold.push(slot);
+    }
+}
+
+/// Returns the lowest address of the slot.
+fn base_of(slot: NonNull<Header>, class: usize) -> *mut u8 {
+    // Mappings are aligned to the size of their slots.
+    slot.as_ptr()
+        .cast::<u8>()
+        .map_addr(|address| address & !(size_of_class(class) - 1))
+}
+
+/// Returns the stack of the slot below `top`, which lies in it: its lowest usable address.
+pub(super) fn limit_of(slot: NonNull<Header>, class: usize) -> usize {
+    base_of(slot, class).addr() + PAGE
+}
+
+/// Returns the address of the header of slot `index` of a mapping at `base`.
+fn header_at(base: *mut u8, index: usize, class: usize) -> NonNull<Header> {
+    let end = (index + 1) * size_of_class(class);
+    let offset = end - size_of::<Header>().next_multiple_of(64) - (index % COLOURS) * COLOUR;
+    // SAFETY: it lies in the mapping.
+    unsafe { NonNull::new_unchecked(base.add(offset)).cast() }
+}
+
+/// Makes a slot out of `rest` of a mapping, or of a new one.
+fn new_slot(class: usize, rest: &mut (usize, usize)) -> io::Result<NonNull<Header>> {
+    let size = size_of_class(class);
+    if rest.1 == 0 {
+        install_handler();
+        let slots = (MAPPING / size).max(1);
+        let base = map(slots * size, size)?;
+        let index = SLOTS.made.fetch_add(1, Relaxed);
+        let Some(mapping) = SLOTS.mappings.get(index) else {
+            SLOTS.made.store(MAPPINGS, Relaxed);
+            // SAFETY: it was mapped just now.
+            unsafe { libc::munmap(base.cast(), slots * size) };
+            return Err(io::Error::other("too many stacks"));
+        };
+        mapping.slots.store(slots, Relaxed);
+        mapping.class.store(class, Relaxed);
+        mapping.base.store(base, Release);
+        *rest = (index, slots);
+    }
+    let (mapping, left) = *rest;
+    let mapping = &SLOTS.mappings[mapping];
+    let base = mapping.base.load(Relaxed);
+    let index = mapping.slots.load(Relaxed) - left;
+    // SAFETY: it lies in the mapping.
+    guard(unsafe { base.add(index * size) })?;
+    rest.1 -= 1;
+    Ok(header_at(base, index, class))
+}
+
+/// Maps `bytes` bytes at a multiple of `align`, a power of two.
+fn map(bytes: usize, align: usize) -> io::Result<*mut u8> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+    let all = bytes + align;
+    // SAFETY: a new mapping touches no other memory.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), all, access, kind, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let start = start.cast::<u8>();
+    let before = start.addr().next_multiple_of(align) - start.addr();
+    // SAFETY: both parts are of the new mapping, and are not used. Huge pages would give each thread 2 MiB.
+    unsafe {
+        let base = start.add(before);
+        if before > 0 {
+            libc::munmap(start.cast(), before);
+        }
+        if align > before {
+            libc::munmap(base.add(bytes).cast(), align - before);
+        }
+        libc::madvise(base.cast(), bytes, libc::MADV_NOHUGEPAGE);
+        Ok(base)
+    }
+}
+
+/// Makes the page at `page`, which nothing has touched, one that faults.
+fn guard(page: *mut u8) -> io::Result<()> {
+    /// Linux 6.13.
+    const MADV_GUARD_INSTALL: libc::c_int = 102;
+    static REFUSED: AtomicBool = AtomicBool::new(false);
+    if !REFUSED.load(Relaxed) {
+        // SAFETY: the page is the lowest of a slot that nothing uses.
+        if unsafe { libc::madvise(page.cast(), PAGE, MADV_GUARD_INSTALL) } == 0 {
+            return Ok(());
+        }
+        REFUSED.store(true, Relaxed);
+    }
+    // SAFETY: as above.
+    match unsafe { libc::mprotect(page.cast(), PAGE, libc::PROT_NONE) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Returns the number of mappings that were begun.
+fn mappings() -> usize {
+    SLOTS.made.load(Acquire).min(MAPPINGS)
+}
+
+/// Calls `look` with the header of every slot that was ever used. No new slots are made meanwhile.
+pub(super) fn for_each(mut look: impl FnMut(&'static Header)) {
+    for class in 0..SIZES {
+        let free = SLOTS.free[class].lock();
+        let rest = free.rest;
+        for (number, mapping) in SLOTS.mappings[..mappings()].iter().enumerate() {
+            let base = mapping.base.load(Acquire);
+            if base.is_null() || mapping.class.load(Relaxed) != class {
+                continue;
+            }
+            let left = if number == rest.0 { rest.1 } else { 0 };
+            let made = mapping.slots.load(Relaxed) - left;
+            for index in 0..made {
+                // SAFETY: headers are at their places for ever.
+                look(unsafe { header_at(base, index, class).as_ref() });
+            }
+        }
+    }
+}
+
+/// Returns the header of the slot whose guard page has the address, and the bytes of its stack. Takes no lock.
+fn overflown(address: usize) -> Option<(NonNull<Header>, usize)> {
+    for mapping in &SLOTS.mappings[..mappings()] {
+        let base = mapping.base.load(Acquire);
+        if base.is_null() {
+            continue;
+        }
+        let (slots, class) = (mapping.slots.load(Relaxed), mapping.class.load(Relaxed));
+        let size = size_of_class(class);
+        let offset = address.wrapping_sub(base.addr());
+        if offset < slots * size {
+            let in_guard = offset % size < PAGE;
+            return in_guard.then(|| (header_at(base, offset / size, class), size));
+        }
+    }
+    None
+}
+
+/// What was to handle the faults before.
+static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Lets page faults in guard pages end the process with a message that names the thread.
+fn install_handler() {
+    static DONE: Mutex<bool> = Mutex::new(false);
+    let mut done = DONE.lock();
+    if std::mem::replace(&mut done, true) || cfg!(miri) {
+        return;
+    }
+    // SAFETY: the handler does only what a signal handler may do. The old action is written before the handler can run, and never freed.
+    unsafe {
+        let before = Box::into_raw(Box::new(std::mem::zeroed::<libc::sigaction>()));
+        libc::sigaction(libc::SIGSEGV, std::ptr::null(), before);
+        BEFORE.store(before, Release);
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_fault as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        libc::sigemptyset(&mut action.sa_mask);
+        libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut());
+    }
+}
+
+/// Gives this OS thread a stack for signal handlers, unless it has one: without, a fault of a lightweight thread that has no stack left
+/// could not be reported. The memory is kept for ever.
+pub(super) fn ensure_signal_stack() {
+    const BYTES: usize = 64 << 10;
+    if cfg!(miri) {
+        return;
+    }
+    // SAFETY: asks for, and perhaps sets, this thread's signal stack; the new one is memory of its own, which is never freed.
+    unsafe {
+        let mut now: libc::stack_t = std::mem::zeroed();
+        if libc::sigaltstack(std::ptr::null(), &mut now) != 0
+            || now.ss_flags & libc::SS_DISABLE == 0
+        {
+            return;
+        }
+        if let Ok(base) = map(BYTES, PAGE) {
+            let new = libc::stack_t {
+                ss_sp: base.cast(),
+                ss_flags: 0,
+                ss_size: BYTES,
+            };
+            libc::sigaltstack(&new, std::ptr::null_mut());
+        }
+    }
+}
+
+/// Handles a page fault.
+extern "C" fn on_fault(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    // SAFETY: the kernel passes a valid pointer.
+    let address = unsafe { (*info).si_addr() }.addr();
+    if let Some((slot, bytes)) = overflown(address) {
+        // SAFETY: headers are at their places for ever; the thread that overflowed is the one that this OS thread runs.
+        unsafe { slot.as_ref() }.report_overflow(bytes);
+        std::process::abort();
+    }
+    // SAFETY: the old action was read from the system, and is called as the system would.
+    unsafe {
+        let before = BEFORE.load(Acquire).as_ref();
+        match before.map(|before| (before.sa_sigaction, before.sa_flags)) {
+            Some((handler, flags)) if handler != libc::SIG_DFL && handler != libc::SIG_IGN => {
+                if flags & libc::SA_SIGINFO != 0 {
+                    let handler: extern "C" fn(
+                        libc::c_int,
+                        *mut libc::siginfo_t,
+                        *mut libc::c_void,
+                    ) = std::mem::transmute(handler);
+                    handler(signal, info, context);
+                } else {
+                    let handler: extern "C" fn(libc::c_int) = std::mem::transmute(handler);
+                    handler(signal);
+                }
+            }
+            _ => {
+                // The instruction runs again, and the fault ends the process as it would have without us.
+                let mut usual: libc::sigaction = std::mem::zeroed();
+                usual.sa_sigaction = libc::SIG_DFL;
+                libc::sigaction(libc::SIGSEGV, &usual, std::ptr::null_mut());
+            }
+        }
+    }
+}

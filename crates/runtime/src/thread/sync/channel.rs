@@ -1,0 +1,308 @@
+//! A channel for any number of threads on both sides.
+
+use super::super::record::On;
+use super::super::waiter::{WaitList, wait_in, wait_in_until};
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A message could not be sent: no receiver is left. The message comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SendError<T>(pub T);
+
+/// A message could not be sent at once. It comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TrySendError<T> {
+    /// The channel has no room.
+    Full(T),
+    /// No receiver is left.
+    Disconnected(T),
+}
+
+/// There is no message, and no sender is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecvError;
+
+/// There is no message at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryRecvError {
+    /// There is none now.
+    Empty,
+    /// No sender is left.
+    Disconnected,
+}
+
+impl<T> fmt::Debug for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SendError(..)")
+    }
+}
+
+impl<T> fmt::Debug for TrySendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TrySendError::Full(_) => "Full(..)",
+            TrySendError::Disconnected(_) => "Disconnected(..)",
+        })
+    }
+}
+
+impl<T> fmt::Display for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no receiver of the channel is left")
+    }
+}
+
+impl<T> fmt::Display for TrySendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TrySendError::Full(_) => "the channel is full",
+            TrySendError::Disconnected(_) => "no receiver of the channel is left",
+        })
+    }
+}
+
+impl fmt::Display for RecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no message and no sender of the channel is left")
+    }
+}
+
+impl fmt::Display for TryRecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TryRecvError::Empty => "the channel is empty",
+            TryRecvError::Disconnected => "no message and no sender of the channel is left",
+        })
+    }
+}
+
+impl<T> std::error::Error for SendError<T> {}
+impl<T> std::error::Error for TrySendError<T> {}
+impl std::error::Error for RecvError {}
+impl std::error::Error for TryRecvError {}
+
+struct Channel<T> {
+    /// `None` without a bound.
+    room: Option<usize>,
+    state: parking_lot::Mutex<State<T>>,
+}
+
+struct State<T> {
+    messages: VecDeque<T>,
+    senders: usize,
+    receivers: usize,
+    to_send: WaitList,
+    to_receive: WaitList,
+}
+
+/// The sending side of a channel. The channel ends for its receivers when the last one is dropped.
+pub struct Sender<T>(Arc<Channel<T>>);
+
+/// The receiving side of a channel. What is sent when the last one has been dropped comes back.
+pub struct Receiver<T>(Arc<Channel<T>>);
+
+/// Returns a channel that holds at most `room` messages, at least one: a thread that sends more is suspended.
+///
+/// ```
+/// use tanada_runtime::thread::{self, sync::bounded};
+///
+/// let (sender, receiver) = bounded(1);
+/// let thread = thread::spawn(move || (0..5).for_each(|n| sender.send(n).unwrap()));
+/// assert_eq!(receiver.iter().sum::<u32>(), 10);
+/// thread.join().unwrap();
+/// ```
+pub fn bounded<T>(room: usize) -> (Sender<T>, Receiver<T>) {
+    channel(Some(room.max(1)))
+}
+
+/// Returns a channel without a bound: sending never waits.
+pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
+    channel(None)
+}
+
+fn channel<T>(room: Option<usize>) -> (Sender<T>, Receiver<T>) {
+    let channel = Arc::new(Channel {
+        room,
+        state: parking_lot::Mutex::new(State {
+            messages: VecDeque::new(),
+            senders: 1,
+            receivers: 1,
+            to_send: WaitList::new(),
+            to_receive: WaitList::new(),
+        }),
+    });
+    (Sender(Arc::clone(&channel)), Receiver(channel))
+}
+
+impl<T> Sender<T> {
+    /// Sends a message, and waits for room before that if there is none.
+    ///
+    /// # Errors
+    /// If no receiver is left.
+    pub fn send(&self, message: T) -> Result<(), SendError<T>> {
+        let mut message = message;
+        loop {
+            match self.try_send(message) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Disconnected(message)) => return Err(SendError(message)),
+                Err(TrySendError::Full(back)) => message = back,
+            }
+            let state = self.0.state.lock();
+            let full = self.0.room.is_some_and(|room| state.messages.len() >= room);
+            if full && state.receivers > 0 {
+                wait_in(state, |state| &mut state.to_send, (On::Send, 0), || ());
+            }
+        }
+    }
+
+    /// Sends a message if there is room.
+    ///
+    /// # Errors
+    /// If there is none, or no receiver is left.
+    pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+        let mut state = self.0.state.lock();
+        if state.receivers == 0 {
+            return Err(TrySendError::Disconnected(message));
+        }
+        if self.0.room.is_some_and(|room| state.messages.len() >= room) {
+            return Err(TrySendError::Full(message));
+        }
+        state.messages.push_back(message);
+        let first = state.to_receive.pop();
+        drop(state);
+        if let Some(first) = first {
+            first.now();
+        }
+        Ok(())
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Waits for a message and returns it.
+    ///
+    /// # Errors
+    /// If there is none, and no sender is left.
+    pub fn recv(&self) -> Result<T, RecvError> {
+        loop {
+            match self.try_recv() {
+                Ok(message) => return Ok(message),
+                Err(TryRecvError::Disconnected) => return Err(RecvError),
+                Err(TryRecvError::Empty) => {}
+            }
+            let state = self.0.state.lock();
+            if state.messages.is_empty() && state.senders > 0 {
+                wait_in(
+                    state,
+                    |state| &mut state.to_receive,
+                    (On::Receive, 0),
+                    || (),
+                );
+            }
+        }
+    }
+
+    /// As [`Receiver::recv`], for at most `most`.
+    ///
+    /// # Errors
+    /// [`TryRecvError::Empty`] if there was no message in time, or as [`Receiver::recv`].
+    pub fn recv_timeout(&self, most: Duration) -> Result<T, TryRecvError> {
+        let until = Instant::now() + most;
+        loop {
+            match self.try_recv() {
+                Err(TryRecvError::Empty) if Instant::now() < until => {}
+                received => return received,
+            }
+            let state = self.0.state.lock();
+            if state.messages.is_empty() && state.senders > 0 {
+                wait_in_until(
+                    &self.0.state,
+                    state,
+                    |state| &mut state.to_receive,
+                    (On::Receive, 0),
+                    || (),
+                    until,
+                );
+            }
+        }
+    }
+
+    /// Returns a message if there is one.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        let mut state = self.0.state.lock();
+        let Some(message) = state.messages.pop_front() else {
+            return Err(match state.senders {
+                0 => TryRecvError::Disconnected,
+                _ => TryRecvError::Empty,
+            });
+        };
+        let first = state.to_send.pop();
+        drop(state);
+        if let Some(first) = first {
+            first.now();
+        }
+        Ok(message)
+    }
+
+    /// Returns the messages as they come, until no sender is left.
+    pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
+        std::iter::from_fn(|| self.recv().ok())
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.0.state.lock().senders += 1;
+        Sender(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        self.0.state.lock().receivers += 1;
+        Receiver(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.senders -= 1;
+        if state.senders == 0 {
+            let all = state.to_receive.take();
+            drop(state);
+            all.into_iter().for_each(|waiter| waiter.now());
+        }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.receivers -= 1;
+        if state.receivers == 0 {
+            let all = state.to_send.take();
+            let messages = std::mem::take(&mut state.messages);
+            drop(state);
+            all.into_iter().for_each(|waiter| waiter.now());
+            // Their code runs without the lock.
+            drop(messages);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sender(..)")
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Receiver(..)")
+    }
+}

@@ -1,0 +1,17 @@
+//! What lightweight threads wait for: all of it suspends the thread and not its worker.
+//!
+//! On a worker that is in a task, a wait runs other threads and jobs meanwhile, on top of the task. Any other OS thread sleeps.
+
+mod barrier;
+mod channel;
+mod condvar;
+mod mutex;
+mod once;
+
+pub use barrier::{Barrier, BarrierWaitResult};
+pub use channel::{
+    Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError, bounded, unbounded,
+};
+pub use condvar::Condvar;
+pub use mutex::{Mutex, MutexGuard};
+pub use once::{Once, OnceCell};

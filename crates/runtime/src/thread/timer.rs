@@ -1,0 +1,165 @@
+//! The passing of time: one OS thread that unparks lightweight threads. It exists from the first time that one is needed.
+
+use super::deadlock;
+use super::record::Header;
+use super::shared;
+use crate::process::Process;
+use parking_lot::{Condvar, Mutex};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long all threads have to be quiet before somebody looks whether they wait for each other.
+const QUIET: Duration = Duration::from_millis(100);
+
+struct Timer {
+    /// The process whose thread it is.
+    home: Process,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The earliest first.
+    due: BinaryHeap<Reverse<(Instant, u64)>>,
+    /// Whom to unpark, by the number in `due`.
+    whom: std::collections::HashMap<u64, Whom>,
+    next: u64,
+    /// Numbers in `due` that are not in `whom` any more.
+    gone: HashSet<u64>,
+    /// When to look for threads that wait for each other.
+    look: Option<Instant>,
+}
+
+struct Whom(NonNull<Header>);
+
+// SAFETY: headers are at their places for ever, and unparking is all that is done.
+unsafe impl Send for Whom {}
+
+/// A thread that is unparked at a time, until this is dropped.
+pub(super) struct Alarm(u64);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        let timer = timer();
+        let mut state = timer.state.lock();
+        if state.whom.remove(&self.0).is_some() {
+            state.gone.insert(self.0);
+        }
+        // What is gone does not fill the memory before its time.
+        if state.gone.len() > 1024 && state.gone.len() > state.due.len() / 2 {
+            let State { due, gone, .. } = &mut *state;
+            due.retain(|Reverse((_, number))| !gone.contains(number));
+            gone.clear();
+        }
+    }
+}
+
+/// Lets `thread` be unparked at `when`.
+pub(super) fn unpark_at(thread: &Header, when: Instant) -> Alarm {
+    let timer = timer();
+    let mut state = timer.state.lock();
+    let number = state.next;
+    state.next += 1;
+    let first = state
+        .due
+        .peek()
+        .is_none_or(|Reverse((other, _))| when < *other);
+    state.due.push(Reverse((when, number)));
+    state.whom.insert(number, Whom(NonNull::from(thread)));
+    drop(state);
+    if first {
+        timer.changed.notify_one();
+    }
+    Alarm(number)
+}
+
+/// Lets the timer look soon whether threads wait for each other.
+pub(super) fn look_soon() {
+    let timer = timer();
+    let mut state = timer.state.lock();
+    if state.look.is_none() {
+        state.look = Some(Instant::now() + QUIET);
+        drop(state);
+        timer.changed.notify_one();
+    }
+}
+
+/// Returns the timer of this process, whose thread the first call starts.
+///
+/// It takes no lock: a child of `fork(2)` has its parent's memory, but not its threads.
+fn timer() -> &'static Timer {
+    static TIMER: AtomicPtr<Timer> = AtomicPtr::new(std::ptr::null_mut());
+    loop {
+        let seen = TIMER.load(Ordering::Acquire);
+        // SAFETY: timers are never freed.
+        if let Some(timer) = unsafe { seen.as_ref() }
+            && timer.home.is_this()
+        {
+            return timer;
+        }
+        let made = Box::into_raw(Box::new(Timer {
+            home: Process::this(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }));
+        let set = TIMER.compare_exchange(seen, made, Ordering::AcqRel, Ordering::Acquire);
+        if set.is_err() {
+            // SAFETY: no other thread has seen it.
+            drop(unsafe { Box::from_raw(made) });
+            continue;
+        }
+        // SAFETY: timers are never freed.
+        let timer = unsafe { &*made };
+        let thread = std::thread::Builder::new().name("tanada-timer".into());
+        if let Err(error) = thread.spawn(|| timer.run()) {
+            panic!("no thread for timers: {error}");
+        }
+        return timer;
+    }
+}
+
+impl Timer {
+    fn run(&self) {
+        let mut state = self.state.lock();
+        loop {
+            let now = Instant::now();
+            let mut due = Vec::new();
+            while let Some(Reverse((when, number))) = state.due.peek().copied() {
+                let gone = state.gone.remove(&number);
+                if !gone && when > now {
+                    break;
+                }
+                state.due.pop();
+                due.extend(state.whom.remove(&number));
+            }
+            let look = state.look.is_some_and(|when| when <= now);
+            if look {
+                state.look = None;
+            }
+            if look || !due.is_empty() {
+                let sleeping = state.whom.len();
+                parking_lot::MutexGuard::unlocked(&mut state, || {
+                    for Whom(thread) in due {
+                        // SAFETY: headers are at their places for ever, and a wake-up too many does no harm.
+                        shared::unpark(unsafe { thread.as_ref() });
+                    }
+                    if look && sleeping == 0 {
+                        deadlock::look();
+                    }
+                });
+                continue;
+            }
+            let next = state.due.peek().map(|Reverse((when, _))| *when);
+            match [next, state.look].into_iter().flatten().min() {
+                Some(when) => {
+                    self.changed.wait_until(&mut state, when);
+                }
+                None => self.changed.wait(&mut state),
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! How a thread of whatever kind waits until another one wakes it: a lightweight thread is suspended, and a worker that waits inside of a
+//! task runs other threads and jobs meanwhile.
+
+use super::record::{Header, On};
+use super::{shared, timer};
+use crate::fork::CountLatch;
+use crate::worker::{self, EndOnPanic};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Release},
+};
+use std::time::Instant;
+
+/// One wait, on the stack of the thread that waits. It is woken once.
+pub(crate) struct Waiter {
+    woken: AtomicBool,
+    who: Who,
+}
+
+enum Who {
+    /// A lightweight thread.
+    Light(&'static Header),
+    /// Any other.
+    Heavy(CountLatch),
+}
+
+impl Waiter {
+    /// Returns a wait of this thread.
+    pub(crate) fn new() -> Self {
+        let who = worker::with_any(|worker| {
+            let current = worker.and_then(|worker| worker.threads.current.get());
+            match current {
+                Some(thread) => Who::Light(thread),
+                None => Who::Heavy(CountLatch::new(worker, 1)),
+            }
+        });
+        Waiter {
+            woken: AtomicBool::new(false),
+            who,
+        }
+    }
+
+    /// Returns the address of the thread's header, 0 if it is no lightweight one.
+    fn header(&self) -> usize {
+        match &self.who {
+            Who::Light(thread) => std::ptr::from_ref(*thread).addr(),
+            Who::Heavy(_) => 0,
+        }
+    }
+
+    /// Waits until the waiter is woken. Called on the thread that made it.
+    pub(crate) fn wait(&self, on: On, what: usize) {
+        match &self.who {
+            Who::Light(thread) => {
+                thread.waits_on(on, what);
+                while !self.woken.load(Acquire) {
+                    shared::park(thread);
+                }
+                thread.waits_on(On::Nothing, 0);
+            }
+            Who::Heavy(latch) => worker::with_any(|worker| latch.wait(worker)),
+        }
+    }
+
+    /// As [`Waiter::wait`], until a time. Returns whether the time is over; then the waiter may be woken at any moment, or not.
+    fn wait_until(&self, on: On, what: usize, until: Instant) -> bool {
+        match &self.who {
+            Who::Light(thread) => {
+                let _timer = timer::unpark_at(thread, until);
+                thread.waits_on(on, what);
+                while !self.woken.load(Acquire) && Instant::now() < until {
+                    shared::park(thread);
+                }
+                thread.waits_on(On::Nothing, 0);
+                !self.woken.load(Acquire)
+            }
+            Who::Heavy(_) => {
+                // A worker in a task, or a thread outside: it looks again and again, and runs what it finds.
+                while !self.woken.load(Acquire) && Instant::now() < until {
+                    super::idle_for(until);
+                }
+                !self.woken.load(Acquire)
+            }
+        }
+    }
+
+    /// Wakes the waiter.
+    ///
+    /// # Safety
+    /// It is live, which it need not be any more when this returns, and is woken once.
+    pub(crate) unsafe fn wake(this: NonNull<Waiter>) {
+        // SAFETY: it is live until it is woken.
+        let waiter = unsafe { this.as_ref() };
+        match &waiter.who {
+            Who::Light(thread) => {
+                let thread = *thread;
+                waiter.woken.store(true, Release);
+                // A stale wake-up does no harm.
+                shared::unpark(thread);
+            }
+            Who::Heavy(latch) => {
+                waiter.woken.store(true, Release);
+                // SAFETY: the latch is live until this opens it.
+                unsafe { CountLatch::end_one(NonNull::from(latch)) };
+            }
+        }
+    }
+}
+
+/// Threads that wait for one thing, the first first. It is part of a locked state.
+#[derive(Default)]
+pub(crate) struct WaitList(VecDeque<NonNull<Waiter>>);
+
+impl std::fmt::Debug for WaitList {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("WaitList").field(&self.0.len()).finish()
+    }
+}
+
+// SAFETY: the waiters are live until they are woken, which any thread may do.
+unsafe impl Send for WaitList {}
+
+/// A thread that was taken off a list, and has to be woken.
+#[must_use]
+pub(crate) struct Waked(NonNull<Waiter>);
+
+impl Waked {
+    /// Wakes the thread.
+    pub(crate) fn now(self) {
+        // SAFETY: the waiter is live, and was taken off the one list that it was in.
+        unsafe { Waiter::wake(self.0) };
+    }
+}
+
+impl WaitList {
+    pub(crate) const fn new() -> Self {
+        WaitList(VecDeque::new())
+    }
+
+    /// Takes the first thread off the list.
+    pub(crate) fn pop(&mut self) -> Option<Waked> {
+        self.0.pop_front().map(Waked)
+    }
+
+    /// Takes all threads off the list.
+    pub(crate) fn take(&mut self) -> Vec<Waked> {
+        self.0.drain(..).map(Waked).collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the address of the header of the last thread, 0 if it is no lightweight one; `None` if the list is empty.
+    pub(crate) fn last(&self) -> Option<usize> {
+        // SAFETY: waiters in a list are live.
+        self.0
+            .back()
+            .map(|waiter| unsafe { waiter.as_ref() }.header())
+    }
+}
+
+/// Appends this thread to a list in `state`, unlocks that, calls `then`, and waits until the thread has been taken off the list and woken.
+pub(crate) fn wait_in<S>(
+    mut state: MutexGuard<'_, S>,
+    list: impl FnOnce(&mut S) -> &mut WaitList,
+    (on, what): (On, usize),
+    then: impl FnOnce(),
+) {
+    let waiter = Waiter::new();
+    list(&mut state).0.push_back(NonNull::from(&waiter));
+    drop(state);
+    // The list has the waiter's address, so nothing may unwind.
+    EndOnPanic::around(|| {
+        then();
+        waiter.wait(on, what);
+    });
+}
+
+/// As [`wait_in`], until a time. Returns whether the thread was woken; if not, it is off the list. `of` is what `state` was locked in.
+pub(crate) fn wait_in_until<S>(
+    of: &Mutex<S>,
+    mut state: MutexGuard<'_, S>,
+    list: impl Fn(&mut S) -> &mut WaitList,
+    (on, what): (On, usize),
+    then: impl FnOnce(),
+    until: Instant,
+) -> bool {
+    let waiter = Waiter::new();
+    let place = NonNull::from(&waiter);
+    list(&mut state).0.push_back(place);
+    drop(state);
+    let expire = || {
+        let mut state = of.lock();
+        let waiters = &mut list(&mut state).0;
+        let found = waiters.iter().position(|other| *other == place);
+        found.is_some_and(|index| waiters.remove(index).is_some())
+    };
+    EndOnPanic::around(|| {
+        then();
+        let timed_out = waiter.wait_until(on, what, until) && expire();
+        if !timed_out {
+            // Another thread has taken it off the list, and wakes it.
+            waiter.wait(on, what);
+        }
+        !timed_out
+    })
+}

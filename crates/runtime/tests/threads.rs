@@ -1,0 +1,573 @@
+//! Lightweight threads.
+#![cfg(not(any(loom, shuttle, miri)))]
+#![allow(unsafe_code, reason = "untied threads are created by unsafe functions")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tanada_runtime::Pool;
+use tanada_runtime::thread::sync::{
+    Barrier, Condvar, Mutex, OnceCell, RecvError, TryRecvError, bounded, unbounded,
+};
+use tanada_runtime::thread::{self, Builder, Queues, Runnable, Scheduler, Why};
+
+/// Runs `body` in a thread of a pool with each number of workers.
+fn in_pools(body: impl Fn(&Pool) + Send + Sync) {
+    for workers in [1, 2, 4, 64] {
+        let pool = Pool::builder().workers(workers).build().unwrap();
+        body(&pool);
+    }
+}
+
+fn spawn_in<T: Send + 'static>(
+    pool: &Pool,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> thread::JoinHandle<T> {
+    Builder::new().pool(pool).spawn(body).unwrap()
+}
+
+/// A recursion in which each thread creates two and waits for them.
+fn fib(n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    let left = thread::spawn(move || fib(n - 1));
+    let right = thread::spawn(move || fib(n - 2));
+    left.join().unwrap() + right.join().unwrap()
+}
+
+#[test]
+fn threads_create_threads_and_join_them() {
+    in_pools(|pool| assert_eq!(spawn_in(pool, || fib(15)).join().unwrap(), 610));
+}
+
+#[test]
+fn a_joined_thread_may_wait_itself() {
+    in_pools(|pool| {
+        let outer = spawn_in(pool, || {
+            let (sender, receiver) = bounded(1);
+            let child = thread::spawn(move || receiver.iter().sum::<u32>());
+            let sending = thread::spawn(move || (0..100).for_each(|n| sender.send(n).unwrap()));
+            let sum = child.join().unwrap();
+            sending.join().unwrap();
+            sum
+        });
+        assert_eq!(outer.join().unwrap(), 4950);
+    });
+}
+
+#[test]
+fn a_tied_thread_stays_on_its_worker_once_it_has_started() {
+    in_pools(|pool| {
+        let threads: Vec<_> = (0..200)
+            .map(|_| {
+                spawn_in(pool, || {
+                    let here = std::thread::current().id();
+                    (0..20).all(|turn| {
+                        match turn % 3 {
+                            0 => thread::sleep(Duration::from_micros(10)),
+                            _ => thread::yield_now(),
+                        }
+                        std::thread::current().id() == here
+                    })
+                })
+            })
+            .collect();
+        assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
+    });
+}
+
+#[test]
+fn untied_threads_end_wherever_they_go_on() {
+    in_pools(|pool| {
+        let sum = Arc::new(AtomicUsize::new(0));
+        let threads: Vec<_> = (0..200)
+            .map(|n| {
+                let sum = Arc::clone(&sum);
+                let body = move || {
+                    for _ in 0..20 {
+                        thread::yield_now();
+                        sum.fetch_add(n, Relaxed);
+                    }
+                };
+                // SAFETY: nothing on its stack depends on the OS thread.
+                unsafe { Builder::new().pool(pool).spawn_untied(body) }.unwrap()
+            })
+            .collect();
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        assert_eq!(sum.load(Relaxed), 20 * 199 * 100);
+    });
+}
+
+#[test]
+fn a_panic_reaches_the_one_that_joins() {
+    in_pools(|pool| {
+        let payload = spawn_in(pool, || panic!("on purpose")).join().unwrap_err();
+        assert_eq!(payload.downcast_ref::<&str>(), Some(&"on purpose"));
+        let nested = spawn_in(pool, || {
+            let child = thread::spawn(|| {
+                thread::yield_now();
+                panic!("on purpose, too")
+            });
+            child.join().is_err()
+        });
+        assert!(nested.join().unwrap());
+    });
+}
+
+#[test]
+fn detached_threads_run_and_the_pool_waits_for_them() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    in_pools(|pool| {
+        for _ in 0..50 {
+            let ran = Arc::clone(&ran);
+            drop(spawn_in(pool, move || {
+                thread::sleep(Duration::from_millis(2));
+                ran.fetch_add(1, Relaxed);
+            }));
+        }
+    });
+    assert_eq!(ran.load(Relaxed), 200);
+}
+
+#[test]
+fn a_mutex_excludes_and_its_guard_is_kept_over_a_wait() {
+    in_pools(|pool| {
+        let value = Arc::new(Mutex::new(0));
+        let threads: Vec<_> = (0..50)
+            .map(|_| {
+                let value = Arc::clone(&value);
+                spawn_in(pool, move || {
+                    for _ in 0..20 {
+                        let mut value = value.lock();
+                        let seen = *value;
+                        thread::yield_now();
+                        *value = seen + 1;
+                    }
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        assert_eq!(*value.lock(), 1000);
+    });
+}
+
+#[test]
+fn a_condition_variable_wakes_one_or_all_or_nobody_in_time() {
+    in_pools(|pool| {
+        let shared = Arc::new((Mutex::new(0), Condvar::new()));
+        let threads: Vec<_> = (0..20)
+            .map(|_| {
+                let shared = Arc::clone(&shared);
+                spawn_in(pool, move || {
+                    let (value, changed) = &*shared;
+                    let mut value = value.lock();
+                    while *value == 0 {
+                        value = changed.wait(value);
+                    }
+                    *value += 1;
+                })
+            })
+            .collect();
+        *shared.0.lock() = 1;
+        shared.1.notify_one();
+        shared.1.notify_all();
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        assert_eq!(*shared.0.lock(), 21);
+        let late = spawn_in(pool, || {
+            let (value, changed) = (Mutex::new(()), Condvar::new());
+            let begin = Instant::now();
+            let (guard, notified) = changed.wait_timeout(value.lock(), Duration::from_millis(3));
+            drop(guard);
+            (notified, begin.elapsed())
+        });
+        let (notified, after) = late.join().unwrap();
+        assert!(!notified && after >= Duration::from_millis(3));
+    });
+}
+
+#[test]
+fn a_barrier_lets_its_group_go_on_together() {
+    in_pools(|pool| {
+        let barrier = Arc::new(Barrier::new(8));
+        let arrived = Arc::new(AtomicUsize::new(0));
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                let (barrier, arrived) = (Arc::clone(&barrier), Arc::clone(&arrived));
+                spawn_in(pool, move || {
+                    let mut leads = 0;
+                    for round in 1..=20 {
+                        arrived.fetch_add(1, Relaxed);
+                        leads += usize::from(barrier.wait().is_leader());
+                        assert!(arrived.load(Relaxed) >= 8 * round);
+                        barrier.wait();
+                    }
+                    leads
+                })
+            })
+            .collect();
+        let leads: usize = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum();
+        assert_eq!(leads, 20);
+    });
+}
+
+#[test]
+fn channels_keep_order_and_end() {
+    in_pools(|pool| {
+        let (sender, receiver) = bounded(3);
+        let producer = spawn_in(pool, move || (0..500).for_each(|n| sender.send(n).unwrap()));
+        let consumer = spawn_in(pool, move || receiver.iter().collect::<Vec<_>>());
+        producer.join().unwrap();
+        assert!(consumer.join().unwrap().into_iter().eq(0..500));
+
+        let (sender, receiver) = unbounded::<u32>();
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+        let waits = spawn_in(pool, move || {
+            let none = receiver.recv_timeout(Duration::from_millis(2));
+            (none, receiver.recv())
+        });
+        std::thread::sleep(Duration::from_millis(5));
+        drop(sender);
+        let (none, end) = waits.join().unwrap();
+        assert!(matches!(
+            none,
+            Err(TryRecvError::Empty | TryRecvError::Disconnected)
+        ));
+        assert_eq!(end, Err(RecvError));
+
+        let (sender, receiver) = bounded(1);
+        sender.send(1).unwrap();
+        let stuck = spawn_in(pool, move || sender.send(2).is_err());
+        drop(receiver);
+        assert!(stuck.join().unwrap());
+    });
+}
+
+#[test]
+fn a_cell_is_made_once() {
+    in_pools(|pool| {
+        let (cell, made) = (Arc::new(OnceCell::new()), Arc::new(AtomicUsize::new(0)));
+        let threads: Vec<_> = (0..30)
+            .map(|_| {
+                let (cell, made) = (Arc::clone(&cell), Arc::clone(&made));
+                spawn_in(pool, move || {
+                    *cell.get_or_init(|| {
+                        thread::yield_now();
+                        made.fetch_add(1, Relaxed) + 7
+                    })
+                })
+            })
+            .collect();
+        assert!(
+            threads
+                .into_iter()
+                .all(|thread| thread.join().unwrap() == 7)
+        );
+        assert_eq!(made.load(Relaxed), 1);
+    });
+}
+
+#[test]
+fn scoped_threads_borrow_and_a_panic_of_one_is_seen() {
+    in_pools(|pool| {
+        let mut values = vec![1_u64; 1000];
+        let sum = tanada_runtime::fork::install(pool, || {
+            thread::scope(|scope| {
+                let threads: Vec<_> = values
+                    .chunks_mut(100)
+                    .map(|part| {
+                        scope.spawn(move || {
+                            thread::yield_now();
+                            part.iter_mut().for_each(|value| *value *= 2);
+                            part.iter().sum::<u64>()
+                        })
+                    })
+                    .collect();
+                threads
+                    .into_iter()
+                    .map(|thread| thread.join().unwrap())
+                    .sum::<u64>()
+            })
+        });
+        assert_eq!(sum, 2000);
+        let panics = std::panic::catch_unwind(|| {
+            tanada_runtime::fork::install(pool, || {
+                thread::scope(|scope| {
+                    scope.spawn(|| panic!("on purpose"));
+                });
+            });
+        });
+        assert!(panics.is_err());
+    });
+}
+
+/// A borrowed result that nobody takes is dropped before the scope ends.
+#[test]
+fn a_result_that_borrows_does_not_outlive_the_scope() {
+    struct Counts<'a>(&'a AtomicUsize);
+    impl Drop for Counts<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+    in_pools(|pool| {
+        tanada_runtime::fork::install(pool, || {
+            let dropped = AtomicUsize::new(0);
+            thread::scope(|scope| {
+                for _ in 0..100 {
+                    scope.spawn(|| Counts(&dropped));
+                }
+            });
+            assert_eq!(dropped.load(Relaxed), 100);
+        });
+    });
+}
+
+#[test]
+fn threads_sleep_without_their_worker() {
+    let pool = Pool::builder().workers(1).build().unwrap();
+    let begin = Instant::now();
+    let threads: Vec<_> = (0..100)
+        .map(|_| spawn_in(&pool, || thread::sleep(Duration::from_millis(20))))
+        .collect();
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    assert!(begin.elapsed() >= Duration::from_millis(20));
+    assert!(
+        begin.elapsed() < Duration::from_millis(2000),
+        "they slept one after the other"
+    );
+}
+
+#[test]
+fn tasks_and_forks_wait_for_threads_and_threads_for_them() {
+    in_pools(|pool| {
+        let mut result = 0;
+        pool.scope(|s| {
+            s.task("waits").register(|_| {
+                let threads: Vec<_> = (0..20)
+                    .map(|n| {
+                        thread::spawn(move || {
+                            thread::yield_now();
+                            n
+                        })
+                    })
+                    .collect();
+                result = threads
+                    .into_iter()
+                    .map(|thread| thread.join().unwrap())
+                    .sum::<u64>();
+            });
+        })
+        .unwrap();
+        assert_eq!(result, 190);
+        let nested = spawn_in(pool, || {
+            fn sum(depth: u32) -> u64 {
+                if depth == 0 {
+                    thread::yield_now();
+                    return 1;
+                }
+                let (a, b) = tanada_runtime::fork::join(|| sum(depth - 1), || sum(depth - 1));
+                a + b
+            }
+            sum(6)
+        });
+        assert_eq!(nested.join().unwrap(), 64);
+        let inner = pool.clone();
+        let graph = spawn_in(pool, move || {
+            let mut ran = 0;
+            inner
+                .scope(|s| {
+                    s.task("inside").register(|_| ran = 1);
+                })
+                .unwrap();
+            ran
+        });
+        assert_eq!(graph.join().unwrap(), 1);
+    });
+}
+
+#[test]
+fn futures_are_awaited_in_threads_and_threads_by_futures() {
+    in_pools(|pool| {
+        let thread = spawn_in(pool, || {
+            let child = thread::spawn(|| {
+                thread::sleep(Duration::from_millis(1));
+                5
+            });
+            thread::block_on(async { child.await.unwrap() + 1 })
+        });
+        assert_eq!(thread::block_on(thread).unwrap(), 6);
+    });
+}
+
+#[test]
+fn a_hint_of_any_type_is_read_by_whoever_has_the_handle() {
+    let pool = Pool::builder().workers(1).build().unwrap();
+    struct Level(AtomicUsize);
+    impl thread::Hint for Level {}
+    let handle = Builder::new()
+        .pool(&pool)
+        .hint(Level(AtomicUsize::new(3)))
+        .spawn(|| thread::with_hint(|level: &Level| level.0.fetch_add(1, Relaxed)))
+        .unwrap();
+    assert!(handle.hint::<u16>().is_none());
+    while !handle.is_finished() {
+        std::thread::yield_now();
+    }
+    assert_eq!(handle.hint::<Level>().unwrap().0.load(Relaxed), 4);
+    assert_eq!(handle.join().unwrap(), Some(3));
+}
+
+/// Steals the tail with the least digest, and rejects every other thread that it takes.
+struct Shallowest {
+    steals: AtomicUsize,
+}
+
+impl Scheduler for Shallowest {
+    fn ready(&self, queues: &mut Queues<'_>, thread: Runnable, why: Why) {
+        match why {
+            Why::New => queues.push(thread),
+            _ => queues.push_tail(queues.me(), thread),
+        }
+    }
+
+    fn steal(&self, queues: &mut Queues<'_>) -> Option<Runnable> {
+        let me = queues.me();
+        let others = (0..queues.workers())
+            .map(tanada_runtime::WorkerId)
+            .filter(|whom| *whom != me);
+        let (depth, victim) = others
+            .filter_map(|whom| queues.peek_tail(whom).map(|depth| (depth, whom)))
+            .min()?;
+        let thread = queues.pop_tail_if(victim, |digest| digest <= depth)?;
+        if self.steals.fetch_add(1, Relaxed) % 2 == 0 {
+            queues.push_tail(victim, thread);
+            return None;
+        }
+        Some(thread)
+    }
+}
+
+#[test]
+fn a_scheduler_of_the_users_own_is_asked() {
+    fn tree(depth: u16) -> u64 {
+        if depth == 0 {
+            return 1;
+        }
+        let children: Vec<_> = (0..3)
+            .map(|_| {
+                Builder::new()
+                    .hint(depth)
+                    .spawn(move || tree(depth - 1))
+                    .unwrap()
+            })
+            .collect();
+        children
+            .into_iter()
+            .map(|child| child.join().unwrap())
+            .sum()
+    }
+    for workers in [1, 2, 8] {
+        let pool = Pool::builder()
+            .workers(workers)
+            .thread_scheduler(Shallowest {
+                steals: AtomicUsize::new(0),
+            })
+            .build()
+            .unwrap();
+        assert_eq!(spawn_in(&pool, || tree(6)).join().unwrap(), 729);
+    }
+}
+
+/// A scheduler that drops what it gets loses nothing.
+#[test]
+fn a_scheduler_cannot_lose_a_thread() {
+    struct Drops;
+    impl Scheduler for Drops {
+        fn ready(&self, _queues: &mut Queues<'_>, thread: Runnable, _why: Why) {
+            drop(thread);
+        }
+    }
+    let pool = Pool::builder()
+        .workers(2)
+        .thread_scheduler(Drops)
+        .build()
+        .unwrap();
+    assert_eq!(spawn_in(&pool, || fib(10)).join().unwrap(), 55);
+}
+
+#[test]
+fn threads_are_created_unscheduled_and_spread() {
+    let pool = Pool::builder().workers(4).build().unwrap();
+    let ran = spawn_in(&pool, || {
+        let (handles, threads): (Vec<_>, Vec<_>) = (0..40)
+            .map(|n| Builder::new().create(move || n).unwrap())
+            .unzip();
+        assert!(handles.iter().all(|handle| !handle.is_finished()));
+        thread::spread(threads, 0..4);
+        handles
+            .into_iter()
+            .map(|handle| handle.join().unwrap())
+            .sum::<u32>()
+    });
+    assert_eq!(ran.join().unwrap(), 780);
+}
+
+#[test]
+fn park_and_unpark() {
+    in_pools(|pool| {
+        let (sender, receiver) = bounded(1);
+        let parked = spawn_in(pool, move || {
+            sender.send(thread::current().unwrap()).unwrap();
+            thread::park();
+            1
+        });
+        let thread = receiver.recv().unwrap();
+        thread.unpark();
+        assert_eq!(parked.join().unwrap(), 1);
+        thread.unpark();
+        assert_eq!(thread.name(), None);
+    });
+}
+
+/// Many threads at once, created and joined again and again: memory is used again.
+#[test]
+fn many_threads_alive() {
+    let pool = Pool::builder().workers(2).build().unwrap();
+    for _ in 0..3 {
+        let alive = spawn_in(&pool, || {
+            let (gate, opened) = (Arc::new(Mutex::new(false)), Arc::new(Condvar::new()));
+            let threads: Vec<_> = (0..20_000_u64)
+                .map(|n| {
+                    let (gate, opened) = (Arc::clone(&gate), Arc::clone(&opened));
+                    thread::spawn(move || {
+                        let mut open = gate.lock();
+                        while !*open {
+                            open = opened.wait(open);
+                        }
+                        n
+                    })
+                })
+                .collect();
+            thread::yield_now();
+            *gate.lock() = true;
+            opened.notify_all();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .sum::<u64>()
+        });
+        assert_eq!(alive.join().unwrap(), 19_999 * 10_000);
+    }
+}
