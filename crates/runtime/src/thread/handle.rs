@@ -259,7 +259,7 @@ impl<'p, H: Hint> Builder<'p, H> {
 /// Makes a new thread ready.
 #[inline]
 pub(super) fn now(worker: Option<&WorkerCore>, pool: &PoolShared, right: Ready) {
-    pool.make_ready(worker, right, Why::New);
+    pool.make_new_ready(worker, right);
 }
 
 /// Makes the thread ready, as [`Runnable::schedule`].
@@ -317,7 +317,7 @@ pub fn spread(threads: impl IntoIterator<Item = Runnable>, over: std::ops::Range
 #[must_use = "a thread whose handle is dropped runs on, and its panic is not seen"]
 pub struct JoinHandle<T> {
     thread: NonNull<Header>,
-    read: unsafe fn(*mut ()) -> Outcome<T>,
+    read: unsafe fn(*mut (), bool) -> Outcome<T>,
     /// Whether the result was taken.
     taken: bool,
     result: PhantomData<T>,
@@ -359,7 +359,7 @@ impl<T> JoinHandle<T> {
             };
             let handle = self.thread.as_ptr().addr() as u64;
             let popped = worker.threads.head().borrow_mut().pop_exactly(handle);
-            popped.is_some_and(|right| worker.run_thread(right))
+            popped.is_some_and(|right| worker.run_thread(right, true))
         })
     }
 
@@ -379,11 +379,7 @@ impl<T> JoinHandle<T> {
         let this = std::mem::ManuallyDrop::new(self);
         let header = this.header();
         // SAFETY: the thread has ended, and the types are those that it was made with. The handle goes.
-        unsafe {
-            let outcome = (this.read)(header.typed());
-            worker::with_any(|worker| header.free(worker));
-            outcome
-        }
+        unsafe { worker::with_any(|worker| header.free_with(worker, this.read)) }
     }
 
     /// Returns whether the thread has ended.
@@ -424,7 +420,7 @@ impl<T> Future for JoinHandle<T> {
         assert!(!self.taken, "a handle was polled after it was ready");
         self.taken = true;
         // SAFETY: the thread has ended, the types are those that it was made with, and this is done once.
-        Poll::Ready(unsafe { (self.read)(self.header().typed()) })
+        Poll::Ready(unsafe { (self.read)(self.header().typed(), false) })
     }
 }
 
@@ -539,12 +535,18 @@ pub fn park() {
 
 /// Lets other threads of the worker run. Does the same as [`fork::yield_now`](crate::fork::yield_now) in a task, and as
 /// [`std::thread::yield_now`] on a thread that is no worker.
-#[inline(never)]
+#[inline]
 pub fn yield_now() {
-    match header() {
-        Some(header) => shared::leave(header, Left::Yielded),
-        None if crate::fork::yield_now().is_none() => crate::parking::yield_now(),
-        None => {}
+    match shared::leaving() {
+        Some(header) => header.leave(Left::Yielded),
+        None => yield_elsewhere(),
+    }
+}
+
+#[cold]
+fn yield_elsewhere() {
+    if crate::fork::yield_now().is_none() {
+        crate::parking::yield_now();
     }
 }
 

@@ -24,7 +24,7 @@ use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{
-    AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use std::task::Waker;
@@ -139,6 +139,9 @@ pub(crate) struct Header {
     /// Number of the thread in its process, 0 in a free slot.
     number: AtomicU64,
     tied: Cell<bool>,
+    left: Cell<Left>,
+    /// Whether `waker` was ever set.
+    polled: AtomicBool,
     class: Cell<u8>,
     digest: Cell<u16>,
     yielder: Cell<*const Yielder<(), ()>>,
@@ -156,6 +159,19 @@ pub(crate) struct Header {
     name_bytes: AtomicUsize,
     on: AtomicUsize,
     on_what: AtomicUsize,
+}
+
+/// Frees a slot, also if its hint or its result panics when they are dropped.
+struct Free<'a>(&'a Header, Option<&'a WorkerCore>);
+
+impl Drop for Free<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let Free(header, worker) = *self;
+        header.number.store(0, Relaxed);
+        let class = usize::from(header.class.get());
+        super::shared::free_slot(worker, class, NonNull::from(header));
+    }
 }
 
 /// What has a type that only the creator of a thread knows.
@@ -229,6 +245,7 @@ impl Header {
         header.home.store(NOT_STARTED, Relaxed);
         header.joiner.store(NOBODY, Relaxed);
         header.tied.set(plan.tied);
+        header.polled.store(false, Relaxed);
         header.class.set(plan.class as u8);
         header.digest.set(plan.digest);
         header.graph.set(ptr::null());
@@ -273,7 +290,7 @@ impl Header {
     ///
     /// # Safety
     /// The caller has consumed the right to run it.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn resume(&'static self, worker: &WorkerCore) -> Left {
         self.home.store(u32::from(worker.id.0), Relaxed);
         let local = &worker.threads;
@@ -283,22 +300,22 @@ impl Header {
         // SAFETY: the caller alone touches the coroutine, which exists until it has returned.
         let body = unsafe { (*self.body.get()).assume_init_mut() };
         let result = body.resume(());
-        worker.end_if_forked();
         self.graph.set(worker.graph.running());
         worker.graph.run(graph);
         local.current.set(outer);
         match result {
-            CoroutineResult::Yield(()) => local.left.get(),
+            CoroutineResult::Yield(()) => self.left.get(),
             CoroutineResult::Return(()) => Left::Ended,
         }
     }
 
     /// Gives the worker back. Returns when the thread runs again, perhaps on another worker if it is not tied.
     ///
-    /// Never inlined: what a caller has read of this OS thread's own variables is stale afterwards.
-    #[inline(never)]
-    pub(super) fn leave(&self, worker: &WorkerCore, why: Left) {
-        worker.threads.left.set(why);
+    /// Inlined wherever that matters: the processor predicts where a function returns to, and after a switch it is wrong for each function
+    /// that was called before it and returns after it.
+    #[inline(always)]
+    pub(super) fn leave(&self, why: Left) {
+        self.left.set(why);
         // SAFETY: this is called on the thread itself, inside of its coroutine.
         unsafe { (*self.yielder.get()).suspend(()) };
     }
@@ -370,6 +387,15 @@ impl Header {
         }
     }
 
+    /// As [`Header::end`], of a thread whose handle's owner calls this.
+    ///
+    /// # Safety
+    /// As [`Header::end`].
+    #[inline]
+    pub(super) unsafe fn end_here(&self) {
+        self.joiner.store(DONE, Relaxed);
+    }
+
     /// Returns whether the thread has ended. Then its outcome may be taken.
     #[inline]
     pub(super) fn is_done(&self) -> bool {
@@ -396,6 +422,7 @@ impl Header {
 
     /// Lets `waker` be woken at the end, instead of one that was passed before. Returns false if the thread has ended.
     pub(super) fn await_end_as_future(&self, waker: &Waker) -> bool {
+        self.polled.store(true, Relaxed);
         *self.waker.lock() = Some(waker.clone());
         let set = self
             .joiner
@@ -432,24 +459,35 @@ impl Header {
         crate::worker::with_any(|worker| unsafe { self.free(worker) });
     }
 
+    /// Takes the outcome by `read` and frees the slot.
+    ///
+    /// # Safety
+    /// As [`Header::free`] and [`read_outcome`], which is called with `all`.
+    #[inline]
+    pub(super) unsafe fn free_with<T>(
+        &self,
+        worker: Option<&WorkerCore>,
+        read: unsafe fn(*mut (), bool) -> Outcome<T>,
+    ) -> Outcome<T> {
+        self.drop_typed.set(None);
+        if self.polled.load(Relaxed) {
+            drop(self.waker.lock().take());
+        }
+        let free = Free(self, worker);
+        // SAFETY: the caller's contract.
+        let outcome = unsafe { read(self.typed.get(), true) };
+        drop(free);
+        outcome
+    }
+
     /// Drops what is in the slot and frees it.
     ///
     /// # Safety
     /// There is neither a right to run the thread, nor a handle, nor a coroutine.
     pub(super) unsafe fn free(&self, worker: Option<&WorkerCore>) {
-        /// Frees the slot also if the hint or the result panics.
-        struct Free<'a>(&'a Header, Option<&'a WorkerCore>);
-        impl Drop for Free<'_> {
-            fn drop(&mut self) {
-                let Free(header, worker) = *self;
-                header.number.store(0, Relaxed);
-                let class = usize::from(header.class.get());
-                super::shared::free_slot(worker, class, NonNull::from(header));
-            }
-        }
         let free = Free(self, worker);
-        if let Some(waker) = self.waker.lock().take() {
-            drop(waker);
+        if self.polled.load(Relaxed) {
+            drop(self.waker.lock().take());
         }
         if let Some(drop_typed) = self.drop_typed.take() {
             // SAFETY: it is of the type that `make` wrote, and is dropped once.
@@ -478,6 +516,12 @@ impl Header {
     #[inline]
     pub(super) fn is_pinned(&self) -> bool {
         self.tied.get() && self.home.load(Relaxed) != NOT_STARTED
+    }
+
+    /// Returns whether the thread, which has started, stays on its worker.
+    #[inline]
+    pub(super) fn is_tied(&self) -> bool {
+        self.tied.get()
     }
 
     /// Makes the thread tied, which runs and calls this. Returns whether it was not.
@@ -575,12 +619,17 @@ unsafe fn drop_typed<H, T>(typed: *mut ()) {
     unsafe { typed.cast::<Typed<H, T>>().drop_in_place() };
 }
 
-/// Takes the outcome out of a [`Typed`].
+/// Takes the outcome out of a [`Typed`], and drops the hint if `all`.
 ///
 /// # Safety
-/// `typed` points to one of these types, whose thread has ended and whose outcome was not taken.
-pub(super) unsafe fn read_outcome<H, T>(typed: *mut ()) -> Outcome<T> {
-    // SAFETY: the caller's contract; nothing else uses the outcome.
-    let outcome = unsafe { (*(*typed.cast::<Typed<H, T>>()).outcome.get()).take() };
+/// `typed` points to one of these types, whose thread has ended and whose outcome was not taken. If `all`, it is not used any more.
+pub(super) unsafe fn read_outcome<H, T>(typed: *mut (), all: bool) -> Outcome<T> {
+    let typed = typed.cast::<Typed<H, T>>();
+    let outcome = match all {
+        // SAFETY: the caller's contract; nothing else uses it.
+        true => unsafe { typed.read() }.outcome.into_inner(),
+        // SAFETY: the caller's contract; nothing else uses the outcome.
+        false => unsafe { (*(*typed).outcome.get()).take() },
+    };
     outcome.expect("a thread that has ended has an outcome")
 }

@@ -6,7 +6,7 @@
 //! - One that is tied and has started: in its worker's *ring*, which that worker alone touches, or in its worker's *mail*, if another
 //!   thread unparked it.
 //!
-//! A worker looks at its ring and at its run queue in turns, at its mail and the injected ones once in a while, and steals only if it has
+//! A worker looks at its ring and at its run queue by turns, at its mail and the injected ones once in a while, and steals only if it has
 //! nothing of its own. So none of them waits for ever while the worker runs threads.
 //!
 //! # When a pool may close
@@ -31,7 +31,10 @@ use tanada_queues::{Head, Injector, Mailbox, Ready, Tail, run_queue};
 /// Threads that a worker counts in advance.
 const AHEAD: usize = 64;
 
-/// So often a worker looks at its mail and at the injected threads although it has others.
+/// Of so many threads that a worker takes, one is of its run queue if that holds any, and the others are of its ring. A power of two.
+const RING: u32 = 16;
+
+/// So often, a multiple of [`RING`], a worker looks at its mail and at the injected threads although it has others.
 const ONCE_IN: u32 = 32;
 
 /// After so many slices a worker looks whether there is something else to do than threads.
@@ -66,16 +69,12 @@ pub(crate) struct ThreadLocal {
     slots: RefCell<Vec<NonNull<Header>>>,
     /// The thread on whose stack this worker runs.
     pub(super) current: Cell<Option<&'static Header>>,
-    pub(super) left: Cell<Left>,
     /// Threads that this worker has counted, and that have not been made or have ended.
     credit: Cell<usize>,
-    ring_next: Cell<bool>,
     picks: Cell<u32>,
     pub(super) random: Cell<u64>,
     numbers: Cell<(u64, u64)>,
     signals: Cell<bool>,
-    /// What is to run next, before all others.
-    handed: RefCell<Option<Ready>>,
     /// Whether the scheduler is asked: meanwhile this worker's thread must not be suspended.
     asking: Cell<bool>,
 }
@@ -106,14 +105,11 @@ impl ThreadShared {
             ring: RefCell::default(),
             slots: RefCell::default(),
             current: Cell::new(None),
-            left: Cell::new(Left::Yielded),
             credit: Cell::new(0),
-            ring_next: Cell::new(false),
             picks: Cell::new(0),
             random: Cell::new(seed ^ (me as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             numbers: Cell::new((0, 0)),
             signals: Cell::new(false),
-            handed: RefCell::default(),
             asking: Cell::new(false),
         }
     }
@@ -170,7 +166,7 @@ pub(super) fn number() -> u64 {
 #[inline]
 pub(super) fn take_slot(worker: Option<&WorkerCore>, class: usize) -> io::Result<NonNull<Header>> {
     match worker {
-        Some(worker) if stack::size_of_class(class) == stack::USUAL => {
+        Some(worker) if class == stack::USUAL_CLASS => {
             let mut slots = worker.threads.slots.borrow_mut();
             match slots.pop() {
                 Some(slot) => Ok(slot),
@@ -192,7 +188,7 @@ pub(super) fn take_slot(worker: Option<&WorkerCore>, class: usize) -> io::Result
 #[inline]
 pub(super) fn free_slot(worker: Option<&WorkerCore>, class: usize, slot: NonNull<Header>) {
     match worker {
-        Some(worker) if stack::size_of_class(class) == stack::USUAL => {
+        Some(worker) if class == stack::USUAL_CLASS => {
             let mut slots = worker.threads.slots.borrow_mut();
             slots.push(slot);
             if slots.len() > stack::CACHE {
@@ -206,15 +202,25 @@ pub(super) fn free_slot(worker: Option<&WorkerCore>, class: usize, slot: NonNull
 
 impl Drop for ThreadLocal {
     fn drop(&mut self) {
-        let class = stack::class_of(stack::USUAL).expect("it is a size of slots");
-        stack::give_back(class, self.slots.get_mut().drain(..));
+        stack::give_back(stack::USUAL_CLASS, self.slots.get_mut().drain(..));
     }
 }
 
 impl PoolShared {
+    /// Hands a new thread to the scheduler of the pool, or to `worker`, which is this OS thread, if it is a worker of this pool.
+    #[inline]
+    pub(super) fn make_new_ready(&self, worker: Option<&WorkerCore>, right: Ready) {
+        match worker {
+            Some(worker) if self.threads.scheduler.is_none() => {
+                worker.threads.head.borrow_mut().push(right);
+                self.forks.demand.announce(&self.sleep);
+            }
+            _ => self.make_ready(worker, right, Why::New),
+        }
+    }
+
     /// Hands a thread that is ready to the worker that has to run it, or to the scheduler. `worker` is this OS thread, if it is a worker of
     /// this pool.
-    #[inline]
     pub(super) fn make_ready(&self, worker: Option<&WorkerCore>, right: Ready, why: Why) {
         let thread = Header::of(&right);
         if thread.is_pinned() {
@@ -268,24 +274,30 @@ pub(super) fn unpark(thread: &Header) {
 }
 
 /// Lets the current thread wait until it is unparked. May return for no reason.
+#[inline(always)]
 pub(super) fn park(thread: &Header) {
     if !thread.take_token() {
-        leave(thread, Left::Parked);
+        let here = leaving();
+        debug_assert!(here.is_some_and(|here| std::ptr::eq(here, thread)));
+        thread.leave(Left::Parked);
     }
 }
 
-/// Lets the current thread give its worker back.
+/// Returns the lightweight thread that calls this and is about to leave its worker; `None` if it is none.
+///
+/// Never inlined: a thread that is not tied may go on elsewhere, and what a function has read of its OS thread's own variables would be stale
+/// in it afterwards.
 #[inline(never)]
-pub(super) fn leave(thread: &Header, why: Left) {
+pub(super) fn leaving() -> Option<&'static Header> {
     worker::with_any(|worker| {
-        let worker = worker.expect("a lightweight thread runs on a worker");
+        let worker = worker?;
         // A panic here ends the process.
         assert!(
             !worker.threads.asking.get(),
             "a scheduler of threads must not wait or yield"
         );
-        thread.leave(worker, why);
-    });
+        worker.current_thread()
+    })
 }
 
 impl WorkerCore {
@@ -314,35 +326,46 @@ impl WorkerCore {
     }
 
     /// Runs a thread until it gives this worker back, and does what is to be done then. Returns whether it has ended.
-    #[inline]
-    pub(super) fn run_thread(&self, right: Ready) -> bool {
+    ///
+    /// `owner` is whether the caller has the thread's handle.
+    #[inline(always)]
+    pub(super) fn run_thread(&self, right: Ready, owner: bool) -> bool {
         let thread = Header::of(&right);
         if self.graph.held.is_some() {
             self.settle();
         }
-        let demand = &self.pool().forks.demand;
-        let me = self.id.index();
         // Addresses of another stack say nothing of this one.
-        demand.clear(me);
+        let limit = self.pool().forks.demand.limit(self.id.index());
+        limit.store(0, Relaxed);
         // SAFETY: the right is used up hereby.
         let left = unsafe {
             let _ = right;
             thread.resume(self)
         };
-        demand.clear(me);
+        limit.store(0, Relaxed);
         match left {
             Left::Ended => {
+                self.end_if_forked();
                 self.threads.credit.set(self.threads.credit.get() + 1);
                 // SAFETY: it has just ended.
-                unsafe { thread.end(self) };
+                unsafe {
+                    match owner {
+                        true => thread.end_here(),
+                        false => thread.end(self),
+                    }
+                }
                 return true;
             }
             Left::Yielded => {
                 // SAFETY: its right was used up above.
                 let right = unsafe { thread.ready() };
-                self.pool().make_ready(Some(self), right, Why::Yielded);
+                match thread.is_tied() {
+                    true => self.threads.ring.borrow_mut().push_back(right),
+                    false => self.pool().make_ready(Some(self), right, Why::Yielded),
+                }
             }
             Left::Parked => {
+                self.end_if_forked();
                 if thread.settle_park() {
                     // SAFETY: it is not parked, and its right was used up above.
                     let right = unsafe { thread.ready() };
@@ -379,14 +402,23 @@ impl WorkerCore {
     }
 
     /// Takes and returns a thread that lies at this worker.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn own_thread(&self) -> Option<Ready> {
-        let (pool, local) = (self.pool(), &self.threads);
-        if let Some(right) = local.handed.borrow_mut().take() {
-            return Some(right);
-        }
+        let local = &self.threads;
         let picks = local.picks.get().wrapping_add(1);
         local.picks.set(picks);
+        if !picks.is_multiple_of(RING)
+            && let Some(right) = local.ring.borrow_mut().pop_front()
+        {
+            return Some(right);
+        }
+        self.next_own_thread(picks)
+    }
+
+    /// Looks in the run queue first, and once in a while at what comes from elsewhere.
+    #[inline]
+    fn next_own_thread(&self, picks: u32) -> Option<Ready> {
+        let (pool, local) = (self.pool(), &self.threads);
         if picks.is_multiple_of(ONCE_IN) {
             if pool.threads.has_mail(self.id.index()) {
                 self.open_mail();
@@ -395,14 +427,8 @@ impl WorkerCore {
                 return Some(right);
             }
         }
-        let ring_first = local.ring_next.get();
-        local.ring_next.set(!ring_first);
         let from_ring = || local.ring.borrow_mut().pop_front();
-        let found = match ring_first {
-            true => from_ring().or_else(|| self.pop_thread()),
-            false => self.pop_thread().or_else(from_ring),
-        };
-        found.or_else(|| {
+        self.pop_thread().or_else(from_ring).or_else(|| {
             pool.threads
                 .has_mail(self.id.index())
                 .then(|| self.open_mail());
@@ -437,8 +463,9 @@ impl WorkerCore {
         }
         let mut right = first;
         for slice in 1.. {
-            self.run_thread(right);
+            self.run_thread(right, false);
             if slice == SLICES || self.pool().is_disturbed() || done() {
+                self.end_if_forked();
                 return;
             }
             match self.own_thread() {
@@ -460,8 +487,10 @@ impl WorkerCore {
         match self.current_thread() {
             None => self.run_threads(other, &is_done),
             Some(thread) => {
-                *self.threads.handed.borrow_mut() = Some(other);
-                self::leave(thread, Left::Yielded);
+                self.threads.ring.borrow_mut().push_front(other);
+                let here = leaving();
+                debug_assert!(here.is_some_and(|here| std::ptr::eq(here, thread)));
+                thread.leave(Left::Yielded);
             }
         }
         self.settle_threads();
@@ -474,7 +503,7 @@ impl WorkerCore {
         if let Some(job) = self.find_job() {
             self.run_job(job);
         } else if let Some(thread) = self.find_thread() {
-            self.run_thread(thread);
+            self.run_thread(thread, false);
         } else {
             return false;
         }

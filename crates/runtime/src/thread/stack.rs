@@ -29,6 +29,9 @@ pub(super) const LEAST: usize = 16 << 10;
 /// The stack of a thread whose builder names no other size, in bytes: address space, of which a thread takes what it touches.
 pub(super) const USUAL: usize = 256 << 10;
 
+/// [`class_of`] the usual size.
+pub(super) const USUAL_CLASS: usize = (USUAL / LEAST).trailing_zeros() as usize;
+
 /// Sizes of slots: powers of two from [`LEAST`].
 const SIZES: usize = 16;
 
@@ -96,8 +99,11 @@ static SLOTS: Slots = Slots {
 };
 
 /// Returns which size of slots has stacks of at least `bytes`, `None` if none has.
+#[inline]
 pub(super) fn class_of(bytes: usize) -> Option<usize> {
-    // The guard page, and what lies above the stack, come on top.
+    if bytes == USUAL {
+        return Some(USUAL_CLASS);
+    }
     let size = bytes.max(LEAST).checked_next_power_of_two()?;
     let class = (size / LEAST).trailing_zeros() as usize;
     (class < SIZES).then_some(class)
