@@ -94,3 +94,8 @@ pub use worker::{calls, held, sleep};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct ReadmeDoctests;
+
+/// The programs of the page on threads, compiled and run as doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/threads.md")]
+struct ThreadsDoctests;

@@ -60,6 +60,48 @@ impl Process {
     }
 }
 
+/// A value that each process has for itself: a child of `fork(2)` makes a new one, and leaves that of its parent, whose locks another thread
+/// may have held.
+pub(crate) struct PerProcess<T: 'static>(AtomicPtr<Kept<T>>);
+
+struct Kept<T> {
+    home: Process,
+    value: T,
+}
+
+impl<T: Sync> PerProcess<T> {
+    pub(crate) const fn new() -> Self {
+        PerProcess(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    /// Returns this process's value, and whether this call has made it, by `make`. It is never freed.
+    pub(crate) fn get(&self, make: impl Fn() -> T) -> (&'static T, bool) {
+        loop {
+            let seen = self.0.load(Ordering::Acquire);
+            // SAFETY: what was stored is never freed.
+            if let Some(kept) = unsafe { seen.as_ref() }
+                && kept.home.is_this()
+            {
+                return (&kept.value, false);
+            }
+            let kept = Kept {
+                home: Process::this(),
+                value: make(),
+            };
+            let made = Box::into_raw(Box::new(kept));
+            let set = self
+                .0
+                .compare_exchange(seen, made, Ordering::AcqRel, Ordering::Acquire);
+            if set.is_ok() {
+                // SAFETY: as above.
+                return (&unsafe { &*made }.value, true);
+            }
+            // SAFETY: no other thread has seen it.
+            drop(unsafe { Box::from_raw(made) });
+        }
+    }
+}
+
 /// Returns the number of this process, which is 0 in a new child.
 fn present() -> &'static AtomicU64 {
     let mut seen = NUMBER.load(Ordering::Acquire);

@@ -42,9 +42,10 @@ impl WorkerCore {
                 self.answer();
             } else if let Some(job) = self.pop_job() {
                 self.run_job(job);
-            } else {
+            } else if self.help_threads(|| (), || flag.is_open()).is_none() {
+                let threads = || self.pool().threads.may_have(self.id.index());
                 self.pool()
-                    .wait_in_a_task(|| flag.park_until(|| self.is_called()));
+                    .wait_in_a_task(|| flag.park_until(|| self.is_called() || threads()));
             }
         }
     }

@@ -12,19 +12,27 @@ use super::record::{Header, On};
 use super::stack;
 use super::timer;
 use crate::pool::PoolShared;
+use crate::process::PerProcess;
 use parking_lot::Mutex;
 use std::fmt::Write as _;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-/// OS threads that are no workers and wait in a function of this crate.
-static OUTSIDE: AtomicUsize = AtomicUsize::new(0);
-
 /// Whether lightweight threads were ever made. Before, nothing is looked at.
 static USED: AtomicBool = AtomicBool::new(false);
 
-/// The pools of the process.
-static POOLS: Mutex<Vec<Weak<PoolShared>>> = Mutex::new(Vec::new());
+/// What is known of this process's threads.
+#[derive(Default)]
+struct Known {
+    pools: Mutex<Vec<Weak<PoolShared>>>,
+    /// OS threads that are no workers and wait in a function of this crate.
+    outside: AtomicUsize,
+}
+
+fn known() -> &'static Known {
+    static KNOWN: PerProcess<Known> = PerProcess::new();
+    KNOWN.get(Known::default).0
+}
 
 /// The most threads that a report names.
 const NAMED: usize = 32;
@@ -34,7 +42,7 @@ pub(crate) struct Outside(());
 
 impl Outside {
     pub(crate) fn enter() -> Self {
-        OUTSIDE.fetch_add(1, SeqCst);
+        known().outside.fetch_add(1, SeqCst);
         suspect();
         Outside(())
     }
@@ -42,13 +50,13 @@ impl Outside {
 
 impl Drop for Outside {
     fn drop(&mut self) {
-        OUTSIDE.fetch_sub(1, SeqCst);
+        known().outside.fetch_sub(1, SeqCst);
     }
 }
 
 /// A pool was made.
 pub(crate) fn add_pool(pool: Weak<PoolShared>) {
-    let mut pools = POOLS.lock();
+    let mut pools = known().pools.lock();
     pools.retain(|pool| pool.strong_count() > 0);
     pools.push(pool);
 }
@@ -99,8 +107,9 @@ pub(super) fn look() {
         return;
     }
     let circle = circle(&blocked);
-    let known = asleep + OUTSIDE.load(SeqCst) + 1;
-    let all_wait = os_threads().is_some_and(|threads| threads == known);
+    // The timer's thread calls this.
+    let waiting = asleep + known().outside.load(SeqCst) + 1;
+    let all_wait = os_threads().is_some_and(|threads| threads == waiting);
     // Nothing has moved meanwhile.
     let still = sleeping_workers() == Some(asleep)
         && (blocked.iter())
@@ -113,7 +122,12 @@ pub(super) fn look() {
 
 /// Returns the number of workers of all pools, if all of them sleep.
 fn sleeping_workers() -> Option<usize> {
-    let pools: Vec<_> = POOLS.lock().iter().filter_map(Weak::upgrade).collect();
+    let pools: Vec<_> = known()
+        .pools
+        .lock()
+        .iter()
+        .filter_map(Weak::upgrade)
+        .collect();
     let mut number = 0;
     for pool in pools {
         if pool.is_forked() {

@@ -182,7 +182,9 @@ impl<'p, H: Hint> Builder<'p, H> {
     /// # Safety
     /// What the closure borrows and the result live until the thread has ended and its handle is gone. If it is not tied: as
     /// [`Builder::spawn_untied`].
-    #[inline]
+    ///
+    /// Never inlined, as all functions here that read a variable of the OS thread: see [`shared::leaving`].
+    #[inline(never)]
     pub(super) unsafe fn make<T: Send, R>(
         self,
         body: impl FnOnce() -> T + Send,
@@ -226,6 +228,8 @@ impl<'p, H: Hint> Builder<'p, H> {
             fits::<H, T, F>(class),
             "the closure, the hint or the result of a thread is too large for its stack: Builder::stack_size sets another size"
         );
+        // Before anything is taken: it may panic.
+        let digest = self.hint.digest();
         super::deadlock::used();
         let slot = shared::take_slot(worker, class)?;
         match worker {
@@ -237,7 +241,7 @@ impl<'p, H: Hint> Builder<'p, H> {
             tied,
             number: worker.map_or_else(shared::number, |worker| worker.threads.number()),
             name: self.name,
-            digest: self.hint.digest(),
+            digest,
             hint: self.hint,
             body,
         };
@@ -349,7 +353,7 @@ impl<T> JoinHandle<T> {
     }
 
     /// Runs the thread on top of this one, if it lies at the head of this worker's queue. Returns whether it has ended.
-    #[inline]
+    #[inline(never)]
     fn run_here(&self) -> bool {
         worker::with_any(|worker| {
             let Some(worker) = worker.filter(|worker| {
@@ -374,7 +378,7 @@ impl<T> JoinHandle<T> {
     }
 
     /// Takes the result of a thread that has ended.
-    #[inline]
+    #[inline(never)]
     fn take(self) -> Outcome<T> {
         let this = std::mem::ManuallyDrop::new(self);
         let header = this.header();
@@ -506,7 +510,7 @@ pub fn with_hint<H: Any, R>(read: impl FnOnce(&H) -> R) -> Option<R> {
 }
 
 /// Returns the address of the header of the lightweight thread that calls this, 0 if it is none.
-#[inline]
+#[inline(never)]
 pub(super) fn header_address() -> usize {
     worker::with_any(|worker| {
         let thread = worker.and_then(|worker| worker.threads.current.get());
@@ -515,6 +519,7 @@ pub(super) fn header_address() -> usize {
 }
 
 /// Returns the header of the lightweight thread that calls this.
+#[inline(never)]
 fn header() -> Option<&'static Header> {
     worker::with_any(|worker| worker.and_then(WorkerCore::current_thread))
 }

@@ -193,8 +193,16 @@ pub(super) struct Plan<H, F> {
 
 /// Returns whether the closure, the hint and the result leave most of a slot of this class for the stack.
 pub(super) fn fits<H, T, F>(class: usize) -> bool {
-    size_of::<Typed<H, T>>() + align_of::<Typed<H, T>>() + size_of::<F>()
+    size_of::<Typed<H, T>>() + align_of::<Typed<H, T>>() + size_of::<F>() + align_of::<F>()
         < stack::size_of_class(class) / 4
+}
+
+/// Returns the place for a `V` below `top`.
+fn below<V>(top: *mut u8) -> *mut V {
+    let place = top.wrapping_sub(size_of::<V>());
+    place
+        .map_addr(|address| address & !(align_of::<V>() - 1))
+        .cast()
 }
 
 impl Header {
@@ -209,12 +217,8 @@ impl Header {
         pool: &PoolShared,
         plan: Plan<H, F>,
     ) {
-        let typed = slot
-            .as_ptr()
-            .cast::<u8>()
-            .wrapping_sub(size_of::<Typed<H, T>>())
-            .map_addr(|address| address & !(align_of::<Typed<H, T>>() - 1))
-            .cast::<Typed<H, T>>();
+        let typed = below::<Typed<H, T>>(slot.as_ptr().cast());
+        let body = below::<F>(typed.cast());
         let limit = stack::limit_of(slot, plan.class);
         // SAFETY: the place lies in the slot, above the stack.
         unsafe {
@@ -222,23 +226,25 @@ impl Header {
                 hint: plan.hint,
                 outcome: UnsafeCell::new(None),
             });
+            body.write(plan.body);
         }
         // SAFETY: free slots are zeroed or used before, so the fields have valid values; nothing but stale wakers looks at them.
         let header = unsafe { slot.as_ref() };
-        let (body, shared) = (plan.body, slot);
         let run = move |yielder: &Yielder<(), ()>, ()| {
             // SAFETY: the header outlives the coroutine, and this thread has the right to run it.
-            unsafe { shared.as_ref() }.yielder.set(yielder);
+            unsafe { slot.as_ref() }.yielder.set(yielder);
+            // SAFETY: it was written above, and the coroutine begins once.
+            let body = unsafe { body.read() };
             let outcome = catch_unwind(AssertUnwindSafe(body));
             // SAFETY: others read it once the thread has ended.
             unsafe { *(*typed).outcome.get() = Some(outcome) };
         };
         let address = |address: usize| NonZero::new(address).expect("no slot is at 0");
         let raw = Raw {
-            base: address(typed.addr() & !15),
+            base: address(body.addr() & !15),
             limit: address(limit),
         };
-        // SAFETY: what the closure borrows lives long enough (caller).
+        // SAFETY: what the closure uses lives as long as the thread.
         let body = unsafe { Body::with_stack_unchecked(raw, run) };
         // SAFETY: a free slot holds no coroutine.
         unsafe { (*header.body.get()).write(body) };

@@ -191,9 +191,10 @@ impl<'a> Queues<'a> {
 
     /// Returns the number of threads in the queue of worker `whom` at some moment.
     pub fn len(&self, whom: WorkerId) -> usize {
-        let here = whom.0 < self.workers();
-        here.then(|| self.worker.pool().threads.tail(whom.index()).len())
-            .unwrap_or_default()
+        match whom.0 < self.workers() {
+            true => self.worker.pool().threads.tail(whom.index()).len(),
+            false => 0,
+        }
     }
 
     /// Returns whether the queue of worker `whom` was empty at some moment.

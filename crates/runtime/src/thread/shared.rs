@@ -258,6 +258,7 @@ impl PoolShared {
 }
 
 /// Unparks a thread.
+#[inline(never)]
 pub(super) fn unpark(thread: &Header) {
     if !thread.unpark() {
         return;

@@ -12,6 +12,7 @@
 //! a cache (the reason of the page and a line between the stacks of paper 2's threads).
 
 use super::record::Header;
+use crate::process::PerProcess;
 use parking_lot::Mutex;
 use std::io;
 use std::ptr::NonNull;
@@ -53,15 +54,20 @@ const WARM: usize = 4096;
 /// Free slots that a worker keeps for itself; it takes half as many from the process at once.
 pub(super) const CACHE: usize = 128;
 
-/// The slots of a process.
-struct Slots {
-    free: [Mutex<Free>; SIZES],
-    /// Where the mappings are, for the handler of page faults, which may take no lock.
-    mappings: [Mapping; MAPPINGS],
+/// The free slots of a process, by size.
+fn free_slots(class: usize) -> &'static Mutex<Free> {
+    static FREE: PerProcess<[Mutex<Free>; SIZES]> = PerProcess::new();
+    &FREE.get(Default::default).0[class]
+}
+
+/// Where the mappings are: for the handler of page faults, too, which may take no lock.
+struct Mappings {
+    each: [Mapping; MAPPINGS],
     made: AtomicUsize,
 }
 
 /// The free slots of one size.
+#[derive(Default)]
 struct Free {
     /// Their memory was used before, and is kept.
     warm: Vec<NonNull<Header>>,
@@ -80,15 +86,8 @@ struct Mapping {
     class: AtomicUsize,
 }
 
-static SLOTS: Slots = Slots {
-    free: [const {
-        Mutex::new(Free {
-            warm: Vec::new(),
-            cold: Vec::new(),
-            rest: (0, 0),
-        })
-    }; SIZES],
-    mappings: [const {
+static ALL: Mappings = Mappings {
+    each: [const {
         Mapping {
             base: AtomicPtr::new(std::ptr::null_mut()),
             slots: AtomicUsize::new(0),
@@ -119,7 +118,7 @@ pub(super) fn size_of_class(class: usize) -> usize {
 /// # Errors
 /// If the system has no more memory or mappings.
 pub(super) fn take(class: usize, number: usize, into: &mut Vec<NonNull<Header>>) -> io::Result<()> {
-    let mut free = SLOTS.free[class].lock();
+    let mut free = free_slots(class).lock();
     for _ in 0..number {
         let slot = match free.warm.pop().or_else(|| free.cold.pop()) {
             Some(slot) => slot,
@@ -136,7 +135,7 @@ pub(super) fn take(class: usize, number: usize, into: &mut Vec<NonNull<Header>>)
 
 /// Takes free slots back.
 pub(super) fn give_back(class: usize, slots: impl Iterator<Item = NonNull<Header>>) {
-    let mut free = SLOTS.free[class].lock();
+    let mut free = free_slots(class).lock();
     for slot in slots {
         if free.warm.len() < WARM {
             free.warm.push(slot);
@@ -178,9 +177,9 @@ fn new_slot(class: usize, rest: &mut (usize, usize)) -> io::Result<NonNull<Heade
         install_handler();
         let slots = (MAPPING / size).max(1);
         let base = map(slots * size, size)?;
-        let index = SLOTS.made.fetch_add(1, Relaxed);
-        let Some(mapping) = SLOTS.mappings.get(index) else {
-            SLOTS.made.store(MAPPINGS, Relaxed);
+        let index = ALL.made.fetch_add(1, Relaxed);
+        let Some(mapping) = ALL.each.get(index) else {
+            ALL.made.store(MAPPINGS, Relaxed);
             // SAFETY: it was mapped just now.
             unsafe { libc::munmap(base.cast(), slots * size) };
             return Err(io::Error::other("too many stacks"));
@@ -191,7 +190,7 @@ fn new_slot(class: usize, rest: &mut (usize, usize)) -> io::Result<NonNull<Heade
         *rest = (index, slots);
     }
     let (mapping, left) = *rest;
-    let mapping = &SLOTS.mappings[mapping];
+    let mapping = &ALL.each[mapping];
     let base = mapping.base.load(Relaxed);
     let index = mapping.slots.load(Relaxed) - left;
     // SAFETY: it lies in the mapping.
@@ -247,15 +246,15 @@ fn guard(page: *mut u8) -> io::Result<()> {
 
 /// Returns the number of mappings that were begun.
 fn mappings() -> usize {
-    SLOTS.made.load(Acquire).min(MAPPINGS)
+    ALL.made.load(Acquire).min(MAPPINGS)
 }
 
 /// Calls `look` with the header of every slot that was ever used. No new slots are made meanwhile.
 pub(super) fn for_each(mut look: impl FnMut(&'static Header)) {
     for class in 0..SIZES {
-        let free = SLOTS.free[class].lock();
+        let free = free_slots(class).lock();
         let rest = free.rest;
-        for (number, mapping) in SLOTS.mappings[..mappings()].iter().enumerate() {
+        for (number, mapping) in ALL.each[..mappings()].iter().enumerate() {
             let base = mapping.base.load(Acquire);
             if base.is_null() || mapping.class.load(Relaxed) != class {
                 continue;
@@ -272,7 +271,7 @@ pub(super) fn for_each(mut look: impl FnMut(&'static Header)) {
 
 /// Returns the header of the slot whose guard page has the address, and the bytes of its stack. Takes no lock.
 fn overflown(address: usize) -> Option<(NonNull<Header>, usize)> {
-    for mapping in &SLOTS.mappings[..mappings()] {
+    for mapping in &ALL.each[..mappings()] {
         let base = mapping.base.load(Acquire);
         if base.is_null() {
             continue;

@@ -3,20 +3,18 @@
 use super::deadlock;
 use super::record::Header;
 use super::shared;
-use crate::process::Process;
+use crate::process::PerProcess;
 use parking_lot::{Condvar, Mutex};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long all threads have to be quiet before somebody looks whether they wait for each other.
 const QUIET: Duration = Duration::from_millis(100);
 
+#[derive(Default)]
 struct Timer {
-    /// The process whose thread it is.
-    home: Process,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -26,7 +24,7 @@ struct State {
     /// The earliest first.
     due: BinaryHeap<Reverse<(Instant, u64)>>,
     /// Whom to unpark, by the number in `due`.
-    whom: std::collections::HashMap<u64, Whom>,
+    whom: HashMap<u64, Whom>,
     next: u64,
     /// Numbers in `due` that are not in `whom` any more.
     gone: HashSet<u64>,
@@ -90,36 +88,18 @@ pub(super) fn look_soon() {
 
 /// Returns the timer of this process, whose thread the first call starts.
 ///
-/// It takes no lock: a child of `fork(2)` has its parent's memory, but not its threads.
+/// # Panics
+/// If the system has no thread for it.
 fn timer() -> &'static Timer {
-    static TIMER: AtomicPtr<Timer> = AtomicPtr::new(std::ptr::null_mut());
-    loop {
-        let seen = TIMER.load(Ordering::Acquire);
-        // SAFETY: timers are never freed.
-        if let Some(timer) = unsafe { seen.as_ref() }
-            && timer.home.is_this()
-        {
-            return timer;
-        }
-        let made = Box::into_raw(Box::new(Timer {
-            home: Process::this(),
-            state: Mutex::default(),
-            changed: Condvar::new(),
-        }));
-        let set = TIMER.compare_exchange(seen, made, Ordering::AcqRel, Ordering::Acquire);
-        if set.is_err() {
-            // SAFETY: no other thread has seen it.
-            drop(unsafe { Box::from_raw(made) });
-            continue;
-        }
-        // SAFETY: timers are never freed.
-        let timer = unsafe { &*made };
+    static TIMER: PerProcess<Timer> = PerProcess::new();
+    let (timer, is_new) = TIMER.get(Timer::default);
+    if is_new {
         let thread = std::thread::Builder::new().name("tanada-timer".into());
         if let Err(error) = thread.spawn(|| timer.run()) {
             panic!("no thread for timers: {error}");
         }
-        return timer;
     }
+    timer
 }
 
 impl Timer {

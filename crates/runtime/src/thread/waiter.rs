@@ -29,6 +29,7 @@ enum Who {
 
 impl Waiter {
     /// Returns a wait of this thread.
+    #[inline(never)]
     pub(crate) fn new() -> Self {
         let who = worker::with_any(|worker| {
             let current = worker.and_then(|worker| worker.threads.current.get());

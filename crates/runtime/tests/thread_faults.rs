@@ -1,0 +1,256 @@
+//! Lightweight threads that overflow, wait for each other, fork, exit, or have a scheduler that breaks its contract.
+#![cfg(not(any(loom, shuttle, miri)))]
+#![allow(unsafe_code, reason = "one test forks")]
+
+mod own_process;
+
+use own_process::{in_own_process, run_in_own_process};
+use std::sync::Arc;
+use std::time::Duration;
+use tanada_runtime::Pool;
+use tanada_runtime::thread::sync::{Mutex, bounded};
+use tanada_runtime::thread::{self, Builder, Queues, Runnable, Scheduler, Why};
+
+fn pool() -> Pool {
+    Pool::builder().workers(2).build().unwrap()
+}
+
+/// Runs the test `name`, which ends its process, and returns what it wrote.
+fn alone(name: &str) -> String {
+    let (status, text) = run_in_own_process(name, &[]);
+    assert!(!status.success(), "{text}");
+    text
+}
+
+#[allow(unconditional_recursion, reason = "it overflows the stack")]
+fn deep(depth: u64) -> u64 {
+    let place = std::hint::black_box([depth; 64]);
+    1 + deep(depth + 1) + place[depth as usize % 64]
+}
+
+#[test]
+#[ignore = "run by `a_stack_overflow_names_the_thread`"]
+fn overflows() {
+    let thread = Builder::new()
+        .pool(&pool())
+        .name("glutton")
+        .spawn(|| deep(0))
+        .unwrap();
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_stack_overflow_names_the_thread() {
+    let text = alone("overflows");
+    assert!(
+        text.contains("(glutton) has overflowed its stack of 256 KiB"),
+        "{text}"
+    );
+}
+
+#[test]
+#[ignore = "run by `a_stack_overflow_elsewhere_is_reported_as_ever`"]
+fn overflows_elsewhere() {
+    // The handler is there.
+    Builder::new()
+        .pool(&pool())
+        .spawn(|| ())
+        .unwrap()
+        .join()
+        .unwrap();
+    deep(0);
+}
+
+#[test]
+fn a_stack_overflow_elsewhere_is_reported_as_ever() {
+    let text = alone("overflows_elsewhere");
+    assert!(text.contains("has overflowed its stack"), "{text}");
+    assert!(!text.contains("lightweight"), "{text}");
+}
+
+#[test]
+#[ignore = "run by `two_mutexes_in_a_circle_are_named`"]
+fn locks_in_a_circle() {
+    let pool = pool();
+    let (a, b) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0)));
+    let lock = |first: &Arc<Mutex<u8>>, second: &Arc<Mutex<u8>>, name: &'static str| {
+        let (first, second) = (Arc::clone(first), Arc::clone(second));
+        let body = move || {
+            let first = first.lock();
+            thread::sleep(Duration::from_millis(20));
+            let _both = (first, second.lock());
+        };
+        Builder::new().pool(&pool).name(name).spawn(body).unwrap()
+    };
+    let threads = [lock(&a, &b, "one"), lock(&b, &a, "other")];
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn two_mutexes_in_a_circle_are_named() {
+    // The harness has a thread of its own here: a circle is found whatever other threads do.
+    let (status, text) = run_in_own_process("locks_in_a_circle", &[]);
+    assert!(!status.success(), "{text}");
+    assert!(
+        text.contains("deadlock: threads wait for each other"),
+        "{text}"
+    );
+    assert!(
+        text.contains("(one) waits for a mutex that thread"),
+        "{text}"
+    );
+    assert!(
+        text.contains("(other) waits for a mutex that thread"),
+        "{text}"
+    );
+}
+
+/// Threads that wait long for a thread outside, or for time, are no deadlock.
+#[test]
+#[ignore = "run by `slow_is_not_dead`"]
+fn is_slow() {
+    let pool = pool();
+    let (sender, receiver) = bounded(1);
+    let waits = Builder::new()
+        .pool(&pool)
+        .spawn(move || receiver.recv())
+        .unwrap();
+    let outside = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(700));
+        sender.send(5).unwrap();
+    });
+    assert_eq!(waits.join().unwrap(), Ok(5));
+    outside.join().unwrap();
+    let sleeps = || thread::sleep(Duration::from_millis(500));
+    Builder::new()
+        .pool(&pool)
+        .spawn(sleeps)
+        .unwrap()
+        .join()
+        .unwrap();
+}
+
+#[test]
+fn slow_is_not_dead() {
+    in_own_process("is_slow", &[]);
+}
+
+#[test]
+#[ignore = "run by `a_thread_may_end_the_process`"]
+fn exits() {
+    let thread = Builder::new().pool(&pool()).spawn(|| {
+        thread::yield_now();
+        std::process::exit(7)
+    });
+    let never: std::thread::Result<()> = thread.unwrap().join();
+    never.unwrap();
+}
+
+#[test]
+fn a_thread_may_end_the_process() {
+    let (status, text) = run_in_own_process("exits", &[]);
+    assert_eq!(status.code(), Some(7), "{text}");
+}
+
+#[test]
+#[ignore = "run by `a_child_of_fork_in_a_thread_ends`"]
+fn forks() {
+    let pool = pool();
+    let child = Builder::new().pool(&pool).spawn(|| {
+        // SAFETY: the child only gives its worker back, which ends it.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            thread::yield_now();
+        }
+        child
+    });
+    let child = child.unwrap().join().unwrap();
+    let mut status = 0;
+    // SAFETY: waits for the child made above.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT);
+    let again = Builder::new().pool(&pool).spawn(|| 3).unwrap();
+    assert_eq!(again.join().unwrap(), 3);
+}
+
+#[test]
+fn a_child_of_fork_in_a_thread_ends() {
+    in_own_process("forks", &[]);
+}
+
+#[test]
+fn a_pool_is_dropped_by_its_own_thread() {
+    let pool = pool();
+    let own = pool.clone();
+    let (sender, receiver) = bounded(1);
+    let thread = Builder::new().pool(&pool).spawn(move || {
+        receiver.recv().unwrap();
+        drop(own);
+        4
+    });
+    drop(pool);
+    sender.send(()).unwrap();
+    assert_eq!(thread.unwrap().join().unwrap(), 4);
+}
+
+/// A scheduler that does what none may do.
+struct Wrong(&'static str);
+
+impl Scheduler for Wrong {
+    fn ready(&self, queues: &mut Queues<'_>, thread: Runnable, _why: Why) {
+        match self.0 {
+            "yields" => thread::yield_now(),
+            "panics" => panic!("on purpose"),
+            _ => unreachable!(),
+        }
+        queues.push(thread);
+    }
+}
+
+fn with_a_wrong_scheduler(what: &'static str) {
+    let pool = Pool::builder()
+        .workers(2)
+        .thread_scheduler(Wrong(what))
+        .build()
+        .unwrap();
+    let thread = Builder::new()
+        .pool(&pool)
+        .spawn(|| thread::spawn(|| 1).join().unwrap());
+    thread.unwrap().join().unwrap();
+}
+
+#[test]
+#[ignore = "run by `a_scheduler_that_waits_or_panics_ends_the_process`"]
+fn a_scheduler_yields() {
+    with_a_wrong_scheduler("yields");
+}
+
+#[test]
+#[ignore = "run by `a_scheduler_that_waits_or_panics_ends_the_process`"]
+fn a_scheduler_panics() {
+    with_a_wrong_scheduler("panics");
+}
+
+#[test]
+fn a_scheduler_that_waits_or_panics_ends_the_process() {
+    assert!(alone("a_scheduler_yields").contains("a scheduler of threads must not wait or yield"));
+    assert!(alone("a_scheduler_panics").contains("on purpose"));
+}
+
+#[test]
+fn a_thread_that_does_not_fit_into_its_stack_is_refused() {
+    let pool = pool();
+    let too_large = Builder::new().pool(&pool).stack_size(1 << 40).spawn(|| ());
+    assert!(too_large.unwrap_err().to_string().contains("at most"));
+    let large = [0_u8; 8 << 10];
+    let small = Builder::new().pool(&pool).stack_size(1);
+    let refused = std::panic::catch_unwind(move || small.spawn(move || large[0]));
+    assert!(refused.is_err());
+    let fits = Builder::new()
+        .pool(&pool)
+        .stack_size(64 << 10)
+        .spawn(move || large[5]);
+    assert_eq!(fits.unwrap().join().unwrap(), 0);
+}
