@@ -451,7 +451,7 @@ impl Scheduler for Shallowest {
             .filter_map(|whom| queues.peek_tail(whom).map(|depth| (depth, whom)))
             .min()?;
         let thread = queues.pop_tail_if(victim, |digest| digest <= depth)?;
-        if self.steals.fetch_add(1, Relaxed) % 2 == 0 {
+        if self.steals.fetch_add(1, Relaxed).is_multiple_of(2) {
             queues.push_tail(victim, thread);
             return None;
         }

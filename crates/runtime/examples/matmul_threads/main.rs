@@ -16,6 +16,9 @@ use product::{Matrix, Product};
 use std::time::Instant;
 use tanada_runtime::Pool;
 
+/// Computes a product on a pool.
+type Run = fn(&Pool, &Product<'_>);
+
 fn main() {
     let mut words = std::env::args().skip(1).map(|word| word.parse::<u32>());
     let mut next = |usual| words.next().map_or(usual, |word| word.expect("a number"));
@@ -24,7 +27,7 @@ fn main() {
     let rows = next(768) as usize;
     let (a, b) = (Matrix::counting(rows, 1), Matrix::counting(rows, 2));
     let expected = Product::of(&a, &b).serial();
-    let schedulers: [(&str, fn(&Pool, &Product<'_>), Pool); 4] = [
+    let schedulers: [(&str, Run, Pool); 4] = [
         ("original", original::run, original::pool(workers)),
         ("cutoff", cutoff::run, original::pool(workers)),
         ("shallowest", shallowest::run, shallowest::pool(workers)),
