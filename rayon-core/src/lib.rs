@@ -132,6 +132,7 @@ where
 /// Runs `func` in the pool of this thread, or in the global one, at some time.
 ///
 /// A panic of `func` goes to the pool's [panic handler](ThreadPoolBuilder::panic_handler), or ends the process.
+#[track_caller]
 pub fn spawn<F>(func: F)
 where
     F: FnOnce() + Send + 'static,
@@ -140,6 +141,7 @@ where
 }
 
 /// As [`spawn`], and what a thread spawns so runs in the order in which it was spawned.
+#[track_caller]
 pub fn spawn_fifo<F>(func: F)
 where
     F: FnOnce() + Send + 'static,
@@ -151,6 +153,7 @@ where
 ///
 /// # Panics
 /// With the panic of the first thread whose part panicked, once all have ended.
+#[track_caller]
 pub fn broadcast<OP, R>(op: OP) -> Vec<R>
 where
     OP: Fn(BroadcastContext<'_>) -> R + Sync,
@@ -160,6 +163,7 @@ where
 }
 
 /// Runs `op` on each thread of the pool at some time. A panic goes where one of [`spawn`] goes.
+#[track_caller]
 pub fn spawn_broadcast<OP>(op: OP)
 where
     OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,

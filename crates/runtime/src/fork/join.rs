@@ -4,8 +4,10 @@ use super::demand::WINDOW;
 use super::enter::on_worker;
 use super::job::StackJob;
 use super::latch::{ForkLatch, Latch};
+use super::record::Forked;
 use crate::pool::Pool;
 use crate::worker::{WorkerCore, plain_limit, stack_pointer};
+use std::cell::OnceCell;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -127,15 +129,27 @@ where
     RA: Send,
     RB: Send,
 {
+    let recorded = OnceCell::<Box<Forked>>::new();
     let fork = StackJob::new(
         worker.graph.running(),
         ForkLatch::new(worker),
-        |_: &WorkerCore, migrated| second(FnContext::new(migrated)),
+        |worker: &WorkerCore, migrated| {
+            let forked = recorded.get();
+            let _running = forked.and_then(|forked| forked.second(worker.forks.lane.as_ref()));
+            second(FnContext::new(migrated))
+        },
     );
+    if let Some(lane) = &worker.forks.lane {
+        let forked = lane.forks(fork.code(), std::any::type_name::<B>());
+        drop(recorded.set(forked));
+    }
     // SAFETY: the job does not move, and this function neither returns nor unwinds before it has run or this thread has its right back.
     let right = unsafe { fork.ready() };
     let is_base = worker.push_fork(right, stack_pointer());
     let result = catch_unwind(AssertUnwindSafe(|| first(FnContext::new(injected))));
+    if let (Some(lane), Some(forked)) = (&worker.forks.lane, recorded.get()) {
+        lane.first_ended(forked);
+    }
     if is_base {
         worker.pool().forks.demand.clear(worker.id.index());
     }
@@ -194,5 +208,17 @@ pub(super) fn run_elsewhere<R: Send>(
     }
     let _entered = pool.enter();
     let latch = CountLatch::new(worker, 1);
-    wait(pool, worker, StackJob::new(std::ptr::null(), latch, body))
+    let region = OnceCell::<Box<Forked>>::new();
+    let name = std::any::type_name_of_val(&body);
+    let job = StackJob::new(std::ptr::null(), latch, |worker: &WorkerCore, migrated| {
+        let region = region.get();
+        let _running = region.and_then(|region| region.second(worker.forks.lane.as_ref()));
+        body(worker, migrated)
+    });
+    if let Some(record) = &pool.forks.record {
+        let lane = worker.and_then(|worker| worker.forks.lane.as_ref());
+        let forked = Forked::region(&record.recorder, lane, worker.is_some(), job.code(), name);
+        drop(region.set(forked));
+    }
+    wait(pool, worker, job)
 }

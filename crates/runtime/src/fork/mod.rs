@@ -40,6 +40,7 @@ mod job;
 mod join;
 #[allow(unsafe_code)]
 mod latch;
+mod record;
 #[allow(unsafe_code)]
 mod scope;
 mod shared;
@@ -48,6 +49,8 @@ mod spawn;
 mod wait;
 
 pub use join::{FnContext, join_context_or, join_or};
+pub(crate) use record::PoolRecord;
+pub use record::{ForkProfile, ForkRecorder, OfPlace, Place};
 pub use scope::{
     Scope, ScopeFifo, in_place_scope_fifo_in, in_place_scope_fifo_or, in_place_scope_in,
     in_place_scope_or, scope_fifo_or, scope_or,
@@ -139,11 +142,13 @@ pub fn in_place_scope_fifo<'scope, R>(body: impl FnOnce(&ScopeFifo<'scope>) -> R
 }
 
 /// Lets a worker run `body` at some time. The pool stays open until it has run.
+#[track_caller]
 pub fn spawn(body: impl FnOnce() + Send + 'static) {
     spawn_or(global, body);
 }
 
 /// As [`spawn`], and a worker's spawned closures run in the order in which it spawned them.
+#[track_caller]
 pub fn spawn_fifo(body: impl FnOnce() + Send + 'static) {
     spawn_fifo_or(global, body);
 }
@@ -152,11 +157,13 @@ pub fn spawn_fifo(body: impl FnOnce() + Send + 'static) {
 ///
 /// # Panics
 /// With the panic of the first worker whose part panicked, once all parts have ended.
+#[track_caller]
 pub fn broadcast<R: Send>(body: impl Fn(BroadcastContext<'_>) -> R + Sync) -> Vec<R> {
     broadcast_or(global, body)
 }
 
 /// Lets each worker run `body` at some time. The pool stays open until all have.
+#[track_caller]
 pub fn spawn_broadcast(body: impl Fn(BroadcastContext<'_>) + Send + Sync + 'static) {
     spawn_broadcast_or(global, body);
 }

@@ -2,6 +2,7 @@
 
 use super::demand::Demand;
 use super::job::{Fifo, Job};
+use super::record::{Lane, PoolRecord};
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
 use parking_lot::Mutex;
@@ -11,7 +12,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
-use tanada_policy::{Placement, WorkerId};
+use tanada_policy::{Origin, Placement, WorkerId};
 use tanada_queues::{Injector, Mailbox, Owner, Ready, Steal, Stealer, deque};
 
 /// Forks that a worker keeps after one that it kept because another worker was hungry: that one takes a single fork, and will be back.
@@ -60,6 +61,8 @@ pub(crate) struct ForkShared {
     /// Handles (one for all) and jobs that keep the pool open.
     keep: AtomicUsize,
     pub(crate) hooks: Hooks,
+    /// What its forks are measured by.
+    pub(crate) record: Option<PoolRecord>,
     /// The owners' sides of the deques, until the workers take them.
     owners: Mutex<Vec<Option<Owner>>>,
 }
@@ -80,10 +83,16 @@ pub(crate) struct ForkLocal {
     credit: Cell<u32>,
     /// Where among equally far victims the next search begins.
     start: Cell<usize>,
+    /// Where the job came from that the worker has found last.
+    pub(super) origin: Cell<Origin>,
+    /// What the worker's forks are measured by.
+    pub(super) lane: Option<Arc<Lane>>,
+    /// Whether a `join` may be plain.
+    may_be_plain: bool,
 }
 
 impl ForkShared {
-    pub(crate) fn new(placement: &Placement, hooks: Hooks) -> Self {
+    pub(crate) fn new(placement: &Placement, hooks: Hooks, record: Option<PoolRecord>) -> Self {
         let (owners, seats): (Vec<_>, Vec<_>) = placement
             .ids()
             .map(|_| {
@@ -99,6 +108,7 @@ impl ForkShared {
             posting: Mutex::default(),
             keep: AtomicUsize::new(1),
             hooks,
+            record,
             owners: Mutex::new(owners),
         }
     }
@@ -111,6 +121,10 @@ impl ForkShared {
             fifo: Fifo::new(),
             credit: Cell::new(0),
             start: Cell::new(me.index()),
+            origin: Cell::new(Origin::Own),
+            lane: self.record.as_ref().map(|record| record.lane(me)),
+            may_be_plain: (self.record.as_ref())
+                .is_none_or(|record| record.recorder.allows_plain()),
         }
     }
 
@@ -223,7 +237,7 @@ impl WorkerCore {
             credit.set(CREDIT);
         } else if credit.get() > 0 {
             credit.set(credit.get() - 1);
-        } else if deque.len() < MANY {
+        } else if deque.len() < MANY && self.forks.may_be_plain {
             return demand.set(self.id.index(), sp, &pool.sleep);
         }
         false
@@ -245,6 +259,7 @@ impl WorkerCore {
         let mail = &self.pool().forks.seats[self.id.index()].mail;
         for _ in 0..mail.len() {
             let Some(part) = mail.pop() else { break };
+            self.forks.origin.set(Origin::Mailbox);
             Job::run(part, self);
         }
     }
@@ -254,7 +269,13 @@ impl WorkerCore {
     pub(crate) fn find_job(&self) -> Option<Ready> {
         self.pop_job()
             .or_else(|| self.steal_job())
-            .or_else(|| self.pool().forks.injected.pop())
+            .or_else(|| self.pop_injected())
+    }
+
+    fn pop_injected(&self) -> Option<Ready> {
+        let job = self.pool().forks.injected.pop()?;
+        self.forks.origin.set(Origin::Pool);
+        Some(job)
     }
 
     fn steal_job(&self) -> Option<Ready> {
@@ -266,6 +287,7 @@ impl WorkerCore {
             let victims = ring[start..].iter().chain(&ring[..start]);
             for victim in victims {
                 if let Some(job) = pool.forks.seats[victim.index()].steal() {
+                    self.forks.origin.set(Origin::Stolen(*victim));
                     return Some(job);
                 }
             }

@@ -4,7 +4,7 @@ use super::bind::Unbound;
 use super::shared::Schedule;
 use super::{Bind, Pool, PoolShared};
 use crate::error::BuildError;
-use crate::fork::Hooks;
+use crate::fork::{ForkRecorder, Hooks};
 use crate::governor::{Chosen, Governing, Ungoverned};
 use crate::graph::Watch;
 use crate::marks::{self, MARKS, Marked};
@@ -40,6 +40,7 @@ pub struct PoolBuilder<O = (), G = Ungoverned> {
     regions: RegionMaker,
     replay: Option<Replay>,
     hooks: Hooks,
+    record: Option<ForkRecorder>,
 }
 
 /// A worker of a pool that has no thread yet; see [`PoolBuilder::build_threads`].
@@ -102,6 +103,7 @@ impl Default for PoolBuilder {
             regions: RegionMaker::usual(),
             replay: None,
             hooks: Hooks::default(),
+            record: None,
         }
     }
 }
@@ -258,6 +260,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             regions,
             replay,
             hooks,
+            record,
         } = self;
         let (observer, governor) = map(observer, governor);
         PoolBuilder {
@@ -272,14 +275,21 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             regions,
             replay,
             hooks,
+            record,
         }
     }
 
+    /// Measures the pool's forks, scopes and spawned closures by `recorder`.
+    pub fn record_forks(mut self, recorder: &ForkRecorder) -> Self {
+        self.record = Some(recorder.clone());
+        self
+    }
+
     /// Returns this builder with the workers and the policy of the environment variables `TANADA_WORKERS` and `TANADA_POLICY`, if they are
-    /// set.
+    /// set, and with the recorder of `TANADA_PROFILE` ([`ForkRecorder::of_environment`]).
     ///
     /// # Errors
-    /// If `TANADA_WORKERS` is not a number.
+    /// If `TANADA_WORKERS` is not a number; and as [`ForkRecorder::of_environment`].
     pub fn from_environment(mut self) -> Result<Self, BuildError> {
         const WORKERS: &str = "TANADA_WORKERS";
         if let Some(value) = std::env::var_os(WORKERS) {
@@ -293,6 +303,9 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         }
         if let Some(value) = std::env::var_os("TANADA_POLICY") {
             self.policy = Some(value.to_string_lossy().into_owned());
+        }
+        if let Some(recorder) = ForkRecorder::of_environment()? {
+            self.record = Some(recorder);
         }
         Ok(self)
     }
@@ -429,6 +442,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             governed.clone(),
             schedule,
             self.hooks,
+            self.record.map(|recorder| recorder.pool(name, workers)),
         );
         let handle = Pool::new(Arc::clone(&pool));
         let stack_size = self.stack_size.unwrap_or_else(default_stack_size);

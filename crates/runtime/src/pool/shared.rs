@@ -2,7 +2,7 @@
 
 use crate::error::GraphError;
 use crate::executable;
-use crate::fork::{ForkShared, Hooks};
+use crate::fork::{ForkShared, Hooks, PoolRecord};
 use crate::governor::{Blocked, Governed};
 use crate::graph::{CHECKS, GraphShared, LOST_CHECK, Order, Own, Watch};
 use crate::process::{self, Process};
@@ -227,6 +227,7 @@ impl PoolShared {
         governed: Option<Arc<Governed>>,
         schedule: Option<Schedule>,
         hooks: Hooks,
+        record: Option<PoolRecord>,
     ) -> Arc<Self> {
         let gate = DispatcherGate {
             dispatcher: Some(Arc::clone(dispatcher)),
@@ -249,7 +250,7 @@ impl PoolShared {
                 },
             ),
             regions,
-            forks: ForkShared::new(&placement, hooks),
+            forks: ForkShared::new(&placement, hooks, record),
             placement,
             graphs: GraphShared::new(watch),
             waiting: AtomicUsize::new(0),
