@@ -48,7 +48,13 @@ pub(crate) struct Options {
     /// Only these tests: a part of their names.
     #[arg(long)]
     only: Option<String>,
+    /// Builds with the nightly compiler and a sanitizer: `thread` or `address`. Only the tests of rayon-core, without documentation tests.
+    #[arg(long, value_parser = ["thread", "address"], conflicts_with = "core")]
+    sanitize: Option<String>,
 }
+
+/// Tests that say nothing under a sanitizer: those that end a process of their own, and those that use up a stack.
+const NOT_SANITIZED: &[&str] = &["overflow", "exits", "sigpipe"];
 
 /// The root of the package that holds rayon-core's tests.
 const ROOT: &str = "\
@@ -83,7 +89,7 @@ mod test;
 pub(crate) fn run(root: &Path, options: &Options) -> bool {
     let folder = root.join("target").join("rayon-tests");
     let packages = match prepare(root, &folder) {
-        Ok([ours, core, _]) if options.core => vec![ours, core],
+        Ok([ours, core, _]) if options.core || options.sanitize.is_some() => vec![ours, core],
         Ok(all) => all.into(),
         Err(why) => {
             eprintln!("SKIPPED: rayon's tests cannot run here: {why}");
@@ -112,10 +118,10 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
     let mut passed = true;
     for package in &packages {
         for threads in &options.threads {
-            passed &= test(package, &folder, options, "--tests", Some(*threads));
+            passed &= test(root, package, &folder, options, "--tests", Some(*threads));
         }
-        if !options.no_doc {
-            passed &= test(package, &folder, options, "--doc", None);
+        if !options.no_doc && options.sanitize.is_none() {
+            passed &= test(root, package, &folder, options, "--doc", None);
         }
     }
     passed
@@ -123,6 +129,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
 
 /// Runs the tests of one package.
 fn test(
+    root: &Path,
     package: &Path,
     folder: &Path,
     options: &Options,
@@ -132,7 +139,14 @@ fn test(
     let name = package.file_name().unwrap_or_default().to_string_lossy();
     let global = threads.map_or_else(String::new, |threads| format!(", {threads} threads"));
     println!("== {name} {which}{global}");
-    let mut command = Command::new("cargo");
+    let mut command = match &options.sanitize {
+        None => Command::new("cargo"),
+        Some(_) => {
+            let mut command = Command::new("rustup");
+            command.args(["run", "nightly", "cargo"]);
+            command
+        }
+    };
     command
         .args(["test", "--no-fail-fast", which])
         .current_dir(package)
@@ -144,7 +158,29 @@ fn test(
     if let Some(threads) = threads {
         command.env("RAYON_NUM_THREADS", threads.to_string());
     }
+    if let Some(sanitizer) = &options.sanitize {
+        let suppressions = root.join("xtask/sanitize/thread.supp");
+        let suppressions = format!("suppressions={}", suppressions.display());
+        // A target is named so that build scripts are not instrumented.
+        command
+            .args([
+                "--target",
+                &format!("{}-unknown-linux-gnu", std::env::consts::ARCH),
+            ])
+            .env("CARGO_TARGET_DIR", folder.join(sanitizer))
+            .env("TSAN_OPTIONS", suppressions)
+            .env("ASAN_OPTIONS", "detect_leaks=0")
+            .env(
+                "RUSTFLAGS",
+                format!("-Zsanitizer={sanitizer} -Cunsafe-allow-abi-mismatch=sanitizer"),
+            );
+    }
     command.arg("--").arg("--quiet");
+    if options.sanitize.is_some() {
+        // On one thread the harness needs no channel, whose inside a sanitizer does not see.
+        command.args(["--test-threads", "1"]);
+        command.args(NOT_SANITIZED.iter().flat_map(|test| ["--skip", test]));
+    }
     command.args(&options.only);
     command.status().is_ok_and(|status| status.success())
 }

@@ -45,6 +45,7 @@ impl Job {
     #[inline]
     pub(crate) fn run(right: Ready, worker: &WorkerCore) {
         let origin = worker.forks.origin.replace(Origin::Own);
+        let _root = worker.at_root();
         let interrupted = (worker.forks.lane.as_ref()).map(|lane| lane.job_begins(origin));
         Job::run_as_part(right, worker);
         if let (Some(lane), Some(interrupted)) = (&worker.forks.lane, interrupted) {

@@ -14,9 +14,10 @@ use crate::team::{RegionMaker, Regions};
 use crate::worker::{EndOnPanic, Stack, Worker, WorkerCore};
 use std::sync::Arc;
 use std::time::Duration;
+use tanada_policy::forks::{self, NearFirst};
 use tanada_policy::registry::{self, Entry, NotNative, Visitor};
 use tanada_policy::{
-    Dispatcher, Governor, GovernorSite, RegionGovernor, RegionSite, Site, WorkerId,
+    Dispatcher, ForkPolicy, Governor, GovernorSite, RegionGovernor, RegionSite, Site, WorkerId,
 };
 use tanada_topology::Topology;
 
@@ -41,6 +42,7 @@ pub struct PoolBuilder<O = (), G = Ungoverned> {
     replay: Option<Replay>,
     hooks: Hooks,
     record: Option<ForkRecorder>,
+    forks: Option<&'static dyn ForkPolicy>,
 }
 
 /// A worker of a pool that has no thread yet; see [`PoolBuilder::build_threads`].
@@ -104,6 +106,7 @@ impl Default for PoolBuilder {
             replay: None,
             hooks: Hooks::default(),
             record: None,
+            forks: None,
         }
     }
 }
@@ -125,8 +128,18 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     }
 
     /// Sets the policy by its registered name (`tanada policies` lists the names); by default [`DEFAULT_POLICY`].
+    ///
+    /// The name of a [fork policy](tanada_policy::forks) sets that, and leaves tasks of graphs to the default. `"ts-local+cutoff"` names both. A name
+    /// of a policy of tasks alone goes with the fork policy [`forks::of_dispatcher`](tanada_policy::forks::of_dispatcher).
     pub fn policy(mut self, name: &str) -> Self {
         self.policy = Some(name.to_owned());
+        self
+    }
+
+    /// Sets the fork policy, which may be one of your own: what becomes of forks, and where an idle worker looks for one. It must not use the
+    /// pool; a panic of it ends the process.
+    pub fn fork_policy(mut self, policy: &'static dyn ForkPolicy) -> Self {
+        self.forks = Some(policy);
         self
     }
 
@@ -261,6 +274,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             replay,
             hooks,
             record,
+            forks,
         } = self;
         let (observer, governor) = map(observer, governor);
         PoolBuilder {
@@ -276,6 +290,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             replay,
             hooks,
             record,
+            forks,
         }
     }
 
@@ -340,10 +355,20 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
                 self.0.made_with::<D>(entry.name, self.1)
             }
         }
-        let name = self
-            .policy
-            .take()
-            .unwrap_or_else(|| DEFAULT_POLICY.to_owned());
+        let asked = self.policy.take();
+        let (name, of_forks) = match asked.as_deref() {
+            None => (DEFAULT_POLICY, forks::find(forks::DEFAULT)?),
+            Some(both) if both.contains('+') => {
+                let (name, of_forks) = both.split_once('+').expect("it has one");
+                (name, forks::find(of_forks)?)
+            }
+            Some(one) => match forks::find(one) {
+                Ok(of_forks) => (DEFAULT_POLICY, of_forks),
+                Err(_) => (one, forks::of_dispatcher(one)),
+            },
+        };
+        self.forks.get_or_insert(of_forks);
+        let name = name.to_owned();
         registry::with(&name, Build(self, scheduled))?
     }
 
@@ -443,6 +468,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             schedule,
             self.hooks,
             self.record.map(|recorder| recorder.pool(name, workers)),
+            self.forks.unwrap_or(&NearFirst),
         );
         let handle = Pool::new(Arc::clone(&pool));
         let stack_size = self.stack_size.unwrap_or_else(default_stack_size);

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use tanada_policy::{Dispatcher, Placement, Ready, WorkerId};
+use tanada_policy::{Dispatcher, ForkPolicy, Placement, Ready, WorkerId};
 
 /// What all threads of a pool share, whatever its policy.
 pub(crate) struct PoolShared {
@@ -228,6 +228,7 @@ impl PoolShared {
         schedule: Option<Schedule>,
         hooks: Hooks,
         record: Option<PoolRecord>,
+        fork_policy: &'static dyn ForkPolicy,
     ) -> Arc<Self> {
         let gate = DispatcherGate {
             dispatcher: Some(Arc::clone(dispatcher)),
@@ -250,7 +251,7 @@ impl PoolShared {
                 },
             ),
             regions,
-            forks: ForkShared::new(&placement, hooks, record),
+            forks: ForkShared::new(&placement, hooks, record, fork_policy),
             placement,
             graphs: GraphShared::new(watch),
             waiting: AtomicUsize::new(0),

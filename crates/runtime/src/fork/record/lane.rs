@@ -336,7 +336,8 @@ pub(crate) struct Interrupted {
 /// A fork whose closures have not both ended, or a region that a thread waits for: that has a second closure only. When it is dropped, the
 /// closure around it goes on.
 pub(crate) struct Forked {
-    recorder: ForkRecorder,
+    /// Of a fork that no recorded closure has made, which is a path of its own. (Otherwise nothing is touched that workers share.)
+    root_of: Option<ForkRecorder>,
     outer: Option<Frame>,
     site: SiteId,
     root: SiteId,
@@ -369,7 +370,7 @@ impl Forked {
             _ => (first + closures - 1, first + closures),
         };
         let mut forked = Forked {
-            recorder: recorder.clone(),
+            root_of: None,
             outer,
             site,
             root: site,
@@ -394,7 +395,10 @@ impl Forked {
                 forked.root = frame.root;
             }
             // A fork in a task of a graph, say.
-            _ => recorder.begins(1),
+            _ => {
+                recorder.begins(1);
+                forked.root_of = Some(recorder.clone());
+            }
         }
         *forked.second_path.lock() = forked.path.clone();
         forked
@@ -482,14 +486,16 @@ impl Drop for Forked {
                 ..frame
             })),
             None => {
-                self.recorder.ends();
+                let Some(recorder) = &self.root_of else {
+                    return;
+                };
+                recorder.ends();
                 if self.outside {
-                    let next = self.join;
-                    Chain::with(&self.recorder, |chain| {
-                        (chain.path, chain.next) = (path.clone(), next);
+                    Chain::with(recorder, |chain| {
+                        (chain.path, chain.next) = (path.clone(), self.join);
                     });
                 }
-                self.recorder.ended(path);
+                recorder.ended(path);
             }
         }
     }

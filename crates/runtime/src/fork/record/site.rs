@@ -4,6 +4,7 @@
 use super::path::SiteId;
 use parking_lot::Mutex;
 use std::backtrace::Backtrace;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::Arc;
@@ -46,6 +47,22 @@ pub struct Place {
 
 /// Returns the site of a fork of a closure of the type `name` by `code`, in a region or spawned closure of the site `root`, or 0.
 pub(super) fn of_code(code: usize, name: &'static str, root: SiteId) -> SiteId {
+    /// Sites that a thread remembers, by a part of the code's address.
+    const REMEMBERED: usize = 16;
+    thread_local! {
+        static KNOWN: RefCell<[(usize, SiteId, SiteId); REMEMBERED]> =
+            const { RefCell::new([(0, 0, 0); REMEMBERED]) };
+    }
+    KNOWN.with_borrow_mut(|known| {
+        let entry = &mut known[(code / 16 + root as usize) % REMEMBERED];
+        if (entry.0, entry.1) != (code, root) {
+            *entry = (code, root, look_up(code, name, root));
+        }
+        entry.2
+    })
+}
+
+fn look_up(code: usize, name: &'static str, root: SiteId) -> SiteId {
     let mut sites = SITES.lock();
     let sites = sites.get_or_insert_default();
     if let Some(id) = sites.ids.get(&(code, root)) {
@@ -144,7 +161,9 @@ impl<'a> StackFrame<'a> {
     /// Returns whether the frame is of the program itself. Debug information names inlined functions without their modules.
     fn is_own(&self) -> bool {
         if let Some((file, _)) = self.line
-            && (OTHER_FILES.iter().any(|other| file.contains(other)) || is_here(file))
+            && (!file.ends_with(".rs")
+                || OTHER_FILES.iter().any(|other| file.contains(other))
+                || is_here(file))
         {
             return false;
         }
