@@ -83,7 +83,7 @@ fn run(trace: &Trace, cores: u16, policy: &str, seed: u64) -> (Outcome, Vec<Run>
     let machine = Machine::parse(&machine, "bare.toml").expect("a sound machine");
     let mut runs = Vec::new();
     let options = Options {
-        seed,
+        seed: Some(seed),
         ..Options::default()
     };
     let outcome = simulate(trace, &machine, policy, &options, &mut runs);
