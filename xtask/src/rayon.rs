@@ -124,7 +124,91 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
             passed &= test(root, package, &folder, options, "--doc", None);
         }
     }
+    if !options.core && options.sanitize.is_none() && options.only.is_none() {
+        passed &= profiled(root, &folder);
+    }
     passed
+}
+
+/// A program on rayon's iterators: eight pieces of at least 2 ms each, at a line that the report must name.
+const PROFILED: &str = "\
+use rayon::prelude::*;
+use std::time::{Duration, Instant};
+
+fn work(piece: u32) -> u32 {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(2) {
+        std::hint::spin_loop();
+    }
+    piece
+}
+
+fn main() {
+    let pieces: Vec<u32> = (0..8).collect();
+    let sum: u32 = pieces.par_iter().map(|piece| work(*piece)).sum();
+    println!(\"{sum}\");
+}
+";
+
+/// Profiles a program on rayon's own iterators. Returns whether the report has its work, its span and its line.
+fn profiled(root: &Path, folder: &Path) -> bool {
+    println!("== a profile of rayon's iterators");
+    let check = || -> Result<(), String> {
+        let error = |error: std::io::Error| error.to_string();
+        let package = folder.join("profiled");
+        fs::create_dir_all(package.join("src")).map_err(error)?;
+        put(&package.join("src/main.rs"), PROFILED.as_bytes()).map_err(error)?;
+        let manifest = format!(
+            "[package]\nname = \"profiled\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\nrayon = \"=1.12.0\"\n\n\
+             [profile.release]\ndebug = \"line-tables-only\"\n\n[workspace]\n\n\
+             [patch.crates-io]\nrayon-core = {{ path = {:?} }}\n",
+            root.join("rayon-core").display().to_string()
+        );
+        put(&package.join("Cargo.toml"), manifest.as_bytes()).map_err(error)?;
+        let report = package.join("out.json");
+        let _ = fs::remove_file(&report);
+        let status = Command::new("cargo")
+            .args(["run", "--release", "--quiet"])
+            .current_dir(&package)
+            .env("CARGO_TARGET_DIR", folder.join("target"))
+            .env("RAYON_NUM_THREADS", "2")
+            .env("TANADA_PROFILE", &report)
+            .status();
+        if !status.is_ok_and(|status| status.success()) {
+            return Err("the program failed".to_owned());
+        }
+        let text = fs::read_to_string(&report).map_err(error)?;
+        let number = |key: &str| -> Result<u64, String> {
+            let missing = || format!("no {key} in {text}");
+            let rest = &text[text.find(key).ok_or_else(missing)? + key.len()..];
+            let end = rest.find(|c: char| !c.is_ascii_digit());
+            rest[..end.unwrap_or(rest.len())]
+                .parse()
+                .map_err(|_| missing())
+        };
+        let (work, span) = (
+            number("\"profile\":{\"work_ns\":")?,
+            number("\"span_ns\":")?,
+        );
+        // On two threads rayon splits at least once, so half of the pieces lie beside the longest path.
+        if work < 16_000_000 || span < 2_000_000 || span > work - 8_000_000 {
+            return Err(format!("work {work}, span {span}"));
+        }
+        let line = 1 + PROFILED
+            .lines()
+            .take_while(|line| !line.contains("par_iter"))
+            .count();
+        let line = format!("src/main.rs:{line}\"");
+        if !text.contains(&line) {
+            return Err(format!("{line} is not in {text}"));
+        }
+        Ok(())
+    };
+    let result = check();
+    if let Err(why) = &result {
+        eprintln!("{why}");
+    }
+    result.is_ok()
 }
 
 /// Runs the tests of one package.

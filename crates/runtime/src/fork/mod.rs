@@ -243,10 +243,10 @@ pub fn has_pending_jobs() -> Option<bool> {
 /// let local = 1;
 /// tanada_runtime::fork::spawn(|| assert_eq!(local, 1));
 /// ```
-/// ```compile_fail,E0597
+/// ```compile_fail,E0373
 /// tanada_runtime::fork::scope(|scope| {
 ///     let inner = 1;
-///     scope.spawn(|_| assert_eq!(*&inner, 1));
+///     scope.spawn(|_| assert_eq!(inner, 1));
 /// });
 /// ```
 /// A scope that is kept:
