@@ -196,7 +196,7 @@ fn own_frame(stack: &str) -> Option<Place> {
     // The closure's function is further out.
     let mut around = || frames.find(|frame| !frame.is_closure());
     let name = match found.is_closure() {
-        true => around().map_or(found.name, |frame| frame.name),
+        true => around().map_or("a closure", |frame| frame.name),
         false => found.name,
     };
     Some(Place {
