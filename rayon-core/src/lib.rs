@@ -9,8 +9,8 @@
 //!
 //! Everything that the published `rayon-core` documents holds here, too. What differs:
 //!
-//! - The environment variable `TANADA_POLICY` names the policy of the pools' forks; `TANADA_PROFILE=out.html` writes work and span by source line
-//!   when the program ends.
+//! - The environment variable `TANADA_POLICY` names the policy of the pools' forks; `TANADA_PROFILE=out.html` writes work and span by
+//!   source line when the program ends.
 //! - A pool has at most 1024 threads ([`max_num_threads`]).
 //! - A [`join`] deep in a recursion on busy workers is two calls, so [`yield_now`] in its first closure does not find the second one.
 //! - In a child of `fork(2)`, which has none of the workers' threads, an inherited pool panics with a message where rayon waits for ever.

@@ -7,8 +7,8 @@
 //!   next, what an engine offers it ([`Env`]), and what a task says of itself ([`Hints`]).
 //! - [`dispatchers`] holds the dispatchers, a file each, and what families of them share.
 //! - [`registry`] lists the dispatchers by name.
-//! - [`forks`] holds the fork policies, a file each, and their list: what becomes of forks, and where an idle worker looks for one (the trait
-//!   [`ForkPolicy`]).
+//! - [`forks`] holds the fork policies, a file each, and their list: what becomes of forks, and where an idle worker looks for one (the
+//!   trait [`ForkPolicy`]).
 //! - [`governors`] holds the governors, a file each, and their list: how many hardware threads work during the next period, and which of
 //!   the waiting threads come first (the trait [`Governor`]).
 //! - [`deliveries`] holds the deliveries, a file each, and their list: when the receiver of a message is told of it (the trait

@@ -2,6 +2,7 @@
 
 use super::Hints;
 use crate::{Placement, WorkerId};
+use std::panic::RefUnwindSafe;
 
 /// What a fork policy learns of a fork: of the second closure of a `join`, whose first closure runs now.
 #[derive(Clone, Copy, Debug)]
@@ -55,9 +56,9 @@ impl std::fmt::Debug for Thief<'_> {
 
 /// Decides what becomes of forks. Both engines call it: the native one in `join`, the simulated one for the tasks of a trace.
 ///
-/// A `join` runs its first closure and leaves the second under every policy; closures that are spawned are queued while the program goes on.
-/// A worker takes its own newest fork first, and another one's oldest. What is left to decide is in the functions below.
-pub trait ForkPolicy: std::fmt::Debug + Send + Sync {
+/// A `join` runs its first closure and leaves the second under every policy; closures that are spawned are queued while the program goes
+/// on. A worker takes its own newest fork first, and another one's oldest. What is left to decide is in the functions below.
+pub trait ForkPolicy: std::fmt::Debug + Send + Sync + RefUnwindSafe {
     /// Whether [`ForkPolicy::keep`] is asked. If not, every fork is [`Keep::Latent`], which costs about a call.
     fn decides(&self) -> bool {
         false

@@ -129,15 +129,15 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
 
     /// Sets the policy by its registered name (`tanada policies` lists the names); by default [`DEFAULT_POLICY`].
     ///
-    /// The name of a [fork policy](tanada_policy::forks) sets that, and leaves tasks of graphs to the default. `"ts-local+cutoff"` names both. A name
-    /// of a policy of tasks alone goes with the fork policy [`forks::of_dispatcher`](tanada_policy::forks::of_dispatcher).
+    /// The name of a [fork policy](tanada_policy::forks) sets that, and leaves tasks of graphs to the default.
+    /// `"ts-local+cutoff"` names both. A name of a policy of tasks alone goes with the fork policy [`forks::of_dispatcher`](tanada_policy::forks::of_dispatcher).
     pub fn policy(mut self, name: &str) -> Self {
         self.policy = Some(name.to_owned());
         self
     }
 
-    /// Sets the fork policy, which may be one of your own: what becomes of forks, and where an idle worker looks for one. It must not use the
-    /// pool; a panic of it ends the process.
+    /// Sets the fork policy, which may be one of your own: what becomes of forks, and where an idle worker looks for one. It must not use
+    /// the pool; a panic of it ends the process.
     pub fn fork_policy(mut self, policy: &'static dyn ForkPolicy) -> Self {
         self.forks = Some(policy);
         self

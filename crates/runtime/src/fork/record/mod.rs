@@ -27,6 +27,7 @@ use parking_lot::Mutex;
 use path::Path;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -104,6 +105,10 @@ struct Active {
 /// ```
 #[derive(Clone)]
 pub struct ForkRecorder(Arc<Shared>);
+
+// What it holds is changed under locks, in steps that do not panic.
+impl UnwindSafe for ForkRecorder {}
+impl RefUnwindSafe for ForkRecorder {}
 
 impl std::fmt::Debug for ForkRecorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

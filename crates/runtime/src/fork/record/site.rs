@@ -247,23 +247,50 @@ fn short(name: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Writes frames as the standard library does: functions, files and lines.
+    fn stack_of(frames: &[(&str, &str, u32)]) -> String {
+        let frame = |(name, file, line): &(&str, &str, u32)| match *file {
+            "" => format!("{{ fn: \"{name}\" }}"),
+            file => format!("{{ fn: \"{name}\", file: \"{file}\", line: {line} }}"),
+        };
+        let frames: Vec<String> = frames.iter().map(frame).collect();
+        format!("Backtrace [{}]", frames.join(", "))
+    }
+
     #[test]
     fn the_innermost_function_that_is_no_librarys_is_found() {
-        let stack = r#"Backtrace [{ fn: "tanada_runtime::fork::record::site::of_code", file: "a.rs", line: 1 }, { fn: "<rayon::iter::Map as X>::y" }, { fn: "sorts::quick::{{closure}}", file: "./src/sorts.rs", line: 37 }, { fn: "main" }]"#;
+        let stack = stack_of(&[
+            ("tanada_runtime::fork::record::site::of_code", "a.rs", 1),
+            ("<rayon::iter::Map as X>::y", "", 0),
+            ("sorts::quick::{{closure}}", "./src/sorts.rs", 37),
+            ("main", "", 0),
+        ]);
         let place = Place {
             name: "sorts::quick".to_owned(),
             line: "src/sorts.rs:37".to_owned(),
         };
-        assert_eq!(own_frame(stack), Some(place));
-        let without_lines =
-            r#"Backtrace [{ fn: "core::ops::call" }, { fn: "sorts::main::h0123456789abcdef" }]"#;
-        let place = own_frame(without_lines).expect("a function");
+        assert_eq!(own_frame(&stack), Some(place));
+        let without_lines = stack_of(&[
+            ("core::ops::call", "", 0),
+            ("sorts::main::h0123456789abcdef", "", 0),
+        ]);
+        let place = own_frame(&without_lines).expect("a function");
         assert_eq!(
             (place.name.as_str(), place.line.as_str()),
             ("sorts::main", "")
         );
-        let inlined = r#"Backtrace [{ fn: "call_once<a::b>", file: "/rustc/1/library/core/src/ops/function.rs", line: 250 }, { fn: "helper", file: "/r/rayon-1.12.0/src/iter/plumbing/mod.rs", line: 4 }, { fn: "{closure#0}", file: "src/main.rs", line: 17 }, { fn: "quicksort<u8>", file: "src/main.rs", line: 16 }]"#;
-        let place = own_frame(inlined).expect("a function");
+        let inlined = stack_of(&[
+            (
+                "call_once<a::b>",
+                "/rustc/1/library/core/src/ops/function.rs",
+                250,
+            ),
+            ("helper", "/r/rayon-1.12.0/src/iter/plumbing/mod.rs", 4),
+            ("{closure#0}", "src/main.rs", 17),
+            ("quicksort<u8>", "src/main.rs", 16),
+            ("start_thread", "nptl/pthread_create.c", 442),
+        ]);
+        let place = own_frame(&inlined).expect("a function");
         assert_eq!(
             (place.name.as_str(), place.line.as_str()),
             ("quicksort", "src/main.rs:17")

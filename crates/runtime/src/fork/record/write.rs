@@ -136,8 +136,8 @@ impl Gathered {
             format!("{} on {workers}", time(profile.bound_ns(workers)))
         };
         format!(
-            "work {}, span {}: at most {:.1} workers are of use. Measured {} on {workers}, Brent's bound {}; with more workers at most {}, {} \
-             and {}. In {:.0}% of {} nothing ran in the pools.",
+            "work {}, span {}: at most {:.1} workers are of use. Measured {} on {workers}, Brent's bound {}; \
+             with more workers at most {}, {} and {}. In {:.0}% of {} nothing ran in the pools.",
             time(profile.work_ns),
             time(profile.span_ns),
             profile.work_ns as f64 / profile.span_ns.max(1) as f64,
