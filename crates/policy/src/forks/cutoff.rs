@@ -1,8 +1,8 @@
 //! `cutoff`: what programs do by hand: forks near the root only.
 //!
 //! Rule: with w workers, a closure at a depth above log2(w) + 4, rounded up, is no fork, nor is one of which the program says that it
-//! touches less than 4 KiB. Every other fork is exposed. Victims as under `near-first`. So an even tree has 16 to 32 leaves a worker, and an
-//! uneven one is left to few workers.
+//! touches less than 4 KiB. Every other fork is exposed. Victims as under `near-first`. So an even tree has 16 to 32 leaves a worker, and
+//! an uneven one is left to few workers.
 
 use super::near_first::nearest;
 use crate::{Fork, ForkPolicy, Keep, Thief, WorkerId};

@@ -11,8 +11,8 @@ use tanada_queues::{Injector, Owner, Padded, Steal, Stealer, deque};
 
 /// Schedules tasks as the fork layer of the native engine schedules forks under the policy `P`.
 ///
-/// Rule: a task that becomes ready on a worker goes to the new end of the worker's deque, or, if the policy keeps it [plain](Keep::Plain), to
-/// the worker's private stack. An idle worker takes the newest of its stack, else the newest of its deque, else the oldest task from
+/// Rule: a task that becomes ready on a worker goes to the new end of the worker's deque, or, if the policy keeps it [plain](Keep::Plain),
+/// to the worker's private stack. An idle worker takes the newest of its stack, else the newest of its deque, else the oldest task from
 /// outside, else the oldest of a victim's deque, victims as the policy says. ([`Keep::Latent`] is a matter of cost: natively such a fork
 /// lies in the deque whenever a worker is idle.) One thing differs from the native engine: what follows a join runs where its last closure
 /// ended, and natively where the join began.

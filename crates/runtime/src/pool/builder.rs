@@ -130,7 +130,8 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     /// Sets the policy by its registered name (`tanada policies` lists the names); by default [`DEFAULT_POLICY`].
     ///
     /// The name of a [fork policy](tanada_policy::forks) sets that, and leaves tasks of graphs to the default.
-    /// `"ts-local+cutoff"` names both. A name of a policy of tasks alone goes with the fork policy [`forks::of_dispatcher`](tanada_policy::forks::of_dispatcher).
+    /// `"ts-local+cutoff"` names both. A name of a policy of tasks alone goes with the fork policy
+    /// [`forks::of_dispatcher`](tanada_policy::forks::of_dispatcher).
     pub fn policy(mut self, name: &str) -> Self {
         self.policy = Some(name.to_owned());
         self
