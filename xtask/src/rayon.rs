@@ -253,6 +253,8 @@ fn test(
             ])
             .env("CARGO_TARGET_DIR", folder.join(sanitizer))
             .env("TSAN_OPTIONS", suppressions)
+            // The suppressions name files.
+            .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
             .env("ASAN_OPTIONS", "detect_leaks=0")
             .env(
                 "RUSTFLAGS",
