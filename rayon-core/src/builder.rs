@@ -5,6 +5,7 @@ use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::io;
+use tanada_runtime::fork::ForkRecorder;
 use tanada_runtime::{Bind, Pool, WorkerThread};
 use tanada_topology::Topology;
 
@@ -244,6 +245,9 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
             .topology(machine);
         if let Some(policy) = std::env::var_os("TANADA_POLICY") {
             builder = builder.policy(&policy.to_string_lossy());
+        }
+        if let Some(recorder) = ForkRecorder::of_environment().map_err(io::Error::other)? {
+            builder = builder.record_forks(&recorder);
         }
         if let Some(size) = self.stack_size {
             builder = builder.stack_size(size);

@@ -9,7 +9,8 @@
 //!
 //! Everything that the published `rayon-core` documents holds here, too. What differs:
 //!
-//! - The environment variable `TANADA_POLICY` names the policy of the pools, for graphs that a program runs on them beside rayon.
+//! - The environment variable `TANADA_POLICY` names the policy of the pools' forks; `TANADA_PROFILE=out.html` writes work and span by
+//!   source line when the program ends.
 //! - A pool has at most 1024 threads ([`max_num_threads`]).
 //! - A [`join`] deep in a recursion on busy workers is two calls, so [`yield_now`] in its first closure does not find the second one.
 //! - In a child of `fork(2)`, which has none of the workers' threads, an inherited pool panics with a message where rayon waits for ever.
@@ -132,6 +133,7 @@ where
 /// Runs `func` in the pool of this thread, or in the global one, at some time.
 ///
 /// A panic of `func` goes to the pool's [panic handler](ThreadPoolBuilder::panic_handler), or ends the process.
+#[track_caller]
 pub fn spawn<F>(func: F)
 where
     F: FnOnce() + Send + 'static,
@@ -140,6 +142,7 @@ where
 }
 
 /// As [`spawn`], and what a thread spawns so runs in the order in which it was spawned.
+#[track_caller]
 pub fn spawn_fifo<F>(func: F)
 where
     F: FnOnce() + Send + 'static,
@@ -151,6 +154,7 @@ where
 ///
 /// # Panics
 /// With the panic of the first thread whose part panicked, once all have ended.
+#[track_caller]
 pub fn broadcast<OP, R>(op: OP) -> Vec<R>
 where
     OP: Fn(BroadcastContext<'_>) -> R + Sync,
@@ -160,6 +164,7 @@ where
 }
 
 /// Runs `op` on each thread of the pool at some time. A panic goes where one of [`spawn`] goes.
+#[track_caller]
 pub fn spawn_broadcast<OP>(op: OP)
 where
     OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,

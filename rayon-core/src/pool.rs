@@ -44,6 +44,7 @@ impl ThreadPool {
     ///
     /// # Panics
     /// As [`broadcast`](crate::broadcast).
+    #[track_caller]
     pub fn broadcast<OP, R>(&self, op: OP) -> Vec<R>
     where
         OP: Fn(BroadcastContext<'_>) -> R + Sync,
@@ -132,6 +133,7 @@ impl ThreadPool {
     }
 
     /// As [`spawn`](crate::spawn), in this pool.
+    #[track_caller]
     pub fn spawn<OP>(&self, op: OP)
     where
         OP: FnOnce() + Send + 'static,
@@ -140,6 +142,7 @@ impl ThreadPool {
     }
 
     /// As [`spawn_fifo`](crate::spawn_fifo), in this pool.
+    #[track_caller]
     pub fn spawn_fifo<OP>(&self, op: OP)
     where
         OP: FnOnce() + Send + 'static,
@@ -148,6 +151,7 @@ impl ThreadPool {
     }
 
     /// As [`spawn_broadcast`](crate::spawn_broadcast), in this pool.
+    #[track_caller]
     pub fn spawn_broadcast<OP>(&self, op: OP)
     where
         OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,

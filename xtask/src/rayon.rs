@@ -48,7 +48,13 @@ pub(crate) struct Options {
     /// Only these tests: a part of their names.
     #[arg(long)]
     only: Option<String>,
+    /// Builds with the nightly compiler and a sanitizer: `thread` or `address`. Only the tests of rayon-core, without documentation tests.
+    #[arg(long, value_parser = ["thread", "address"], conflicts_with = "core")]
+    sanitize: Option<String>,
 }
+
+/// Tests that say nothing under a sanitizer: those that end a process of their own, and those that use up a stack.
+const NOT_SANITIZED: &[&str] = &["overflow", "exits", "sigpipe"];
 
 /// The root of the package that holds rayon-core's tests.
 const ROOT: &str = "\
@@ -83,7 +89,7 @@ mod test;
 pub(crate) fn run(root: &Path, options: &Options) -> bool {
     let folder = root.join("target").join("rayon-tests");
     let packages = match prepare(root, &folder) {
-        Ok([ours, core, _]) if options.core => vec![ours, core],
+        Ok([ours, core, _]) if options.core || options.sanitize.is_some() => vec![ours, core],
         Ok(all) => all.into(),
         Err(why) => {
             eprintln!("SKIPPED: rayon's tests cannot run here: {why}");
@@ -112,17 +118,102 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
     let mut passed = true;
     for package in &packages {
         for threads in &options.threads {
-            passed &= test(package, &folder, options, "--tests", Some(*threads));
+            passed &= test(root, package, &folder, options, "--tests", Some(*threads));
         }
-        if !options.no_doc {
-            passed &= test(package, &folder, options, "--doc", None);
+        if !options.no_doc && options.sanitize.is_none() {
+            passed &= test(root, package, &folder, options, "--doc", None);
         }
+    }
+    if !options.core && options.sanitize.is_none() && options.only.is_none() {
+        passed &= profiled(root, &folder);
     }
     passed
 }
 
+/// A program on rayon's iterators: eight pieces of at least 2 ms each, at a line that the report must name.
+const PROFILED: &str = "\
+use rayon::prelude::*;
+use std::time::{Duration, Instant};
+
+fn work(piece: u32) -> u32 {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(2) {
+        std::hint::spin_loop();
+    }
+    piece
+}
+
+fn main() {
+    let pieces: Vec<u32> = (0..8).collect();
+    let sum: u32 = pieces.par_iter().map(|piece| work(*piece)).sum();
+    println!(\"{sum}\");
+}
+";
+
+/// Profiles a program on rayon's own iterators. Returns whether the report has its work, its span and its line.
+fn profiled(root: &Path, folder: &Path) -> bool {
+    println!("== a profile of rayon's iterators");
+    let check = || -> Result<(), String> {
+        let error = |error: std::io::Error| error.to_string();
+        let package = folder.join("profiled");
+        fs::create_dir_all(package.join("src")).map_err(error)?;
+        put(&package.join("src/main.rs"), PROFILED.as_bytes()).map_err(error)?;
+        let manifest = format!(
+            "[package]\nname = \"profiled\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\nrayon = \"=1.12.0\"\n\n\
+             [profile.release]\ndebug = \"line-tables-only\"\n\n[workspace]\n\n\
+             [patch.crates-io]\nrayon-core = {{ path = {:?} }}\n",
+            root.join("rayon-core").display().to_string()
+        );
+        put(&package.join("Cargo.toml"), manifest.as_bytes()).map_err(error)?;
+        let report = package.join("out.json");
+        let _ = fs::remove_file(&report);
+        let status = Command::new("cargo")
+            .args(["run", "--release", "--quiet"])
+            .current_dir(&package)
+            .env("CARGO_TARGET_DIR", folder.join("target"))
+            .env("RAYON_NUM_THREADS", "2")
+            .env("TANADA_PROFILE", &report)
+            .status();
+        if !status.is_ok_and(|status| status.success()) {
+            return Err("the program failed".to_owned());
+        }
+        let text = fs::read_to_string(&report).map_err(error)?;
+        let number = |key: &str| -> Result<u64, String> {
+            let missing = || format!("no {key} in {text}");
+            let rest = &text[text.find(key).ok_or_else(missing)? + key.len()..];
+            let end = rest.find(|c: char| !c.is_ascii_digit());
+            rest[..end.unwrap_or(rest.len())]
+                .parse()
+                .map_err(|_| missing())
+        };
+        let (work, span) = (
+            number("\"profile\":{\"work_ns\":")?,
+            number("\"span_ns\":")?,
+        );
+        // On two threads rayon splits at least once, so half of the pieces lie beside the longest path.
+        if work < 16_000_000 || span < 2_000_000 || span > work - 8_000_000 {
+            return Err(format!("work {work}, span {span}"));
+        }
+        let line = 1 + PROFILED
+            .lines()
+            .take_while(|line| !line.contains("par_iter"))
+            .count();
+        let line = format!("src/main.rs:{line}\"");
+        if !text.contains(&line) {
+            return Err(format!("{line} is not in {text}"));
+        }
+        Ok(())
+    };
+    let result = check();
+    if let Err(why) = &result {
+        eprintln!("{why}");
+    }
+    result.is_ok()
+}
+
 /// Runs the tests of one package.
 fn test(
+    root: &Path,
     package: &Path,
     folder: &Path,
     options: &Options,
@@ -132,7 +223,14 @@ fn test(
     let name = package.file_name().unwrap_or_default().to_string_lossy();
     let global = threads.map_or_else(String::new, |threads| format!(", {threads} threads"));
     println!("== {name} {which}{global}");
-    let mut command = Command::new("cargo");
+    let mut command = match &options.sanitize {
+        None => Command::new("cargo"),
+        Some(_) => {
+            let mut command = Command::new("rustup");
+            command.args(["run", "nightly", "cargo"]);
+            command
+        }
+    };
     command
         .args(["test", "--no-fail-fast", which])
         .current_dir(package)
@@ -144,7 +242,31 @@ fn test(
     if let Some(threads) = threads {
         command.env("RAYON_NUM_THREADS", threads.to_string());
     }
+    if let Some(sanitizer) = &options.sanitize {
+        let suppressions = root.join("xtask/sanitize/thread.supp");
+        let suppressions = format!("suppressions={}", suppressions.display());
+        // A target is named so that build scripts are not instrumented.
+        command
+            .args([
+                "--target",
+                &format!("{}-unknown-linux-gnu", std::env::consts::ARCH),
+            ])
+            .env("CARGO_TARGET_DIR", folder.join(sanitizer))
+            .env("TSAN_OPTIONS", suppressions)
+            // The suppressions name files.
+            .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
+            .env("ASAN_OPTIONS", "detect_leaks=0")
+            .env(
+                "RUSTFLAGS",
+                format!("-Zsanitizer={sanitizer} -Cunsafe-allow-abi-mismatch=sanitizer"),
+            );
+    }
     command.arg("--").arg("--quiet");
+    if options.sanitize.is_some() {
+        // On one thread the harness needs no channel, whose inside a sanitizer does not see.
+        command.args(["--test-threads", "1"]);
+        command.args(NOT_SANITIZED.iter().flat_map(|test| ["--skip", test]));
+    }
     command.args(&options.only);
     command.status().is_ok_and(|status| status.success())
 }

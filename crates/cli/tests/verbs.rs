@@ -187,6 +187,11 @@ fn misspelt_names_are_asked_about() {
         ("record stencl -o a.tnb", 2, "stencil"),
         ("sim a.tnt --machine toshba", 2, "toshiba"),
         ("sim a.tnt --machine toshiba --policy fcf", 2, "fcfs"),
+        (
+            "sim a.tnt --machine toshiba --policy near-firt",
+            2,
+            "near-first",
+        ),
         ("sweep s.toml", 1, "ts-local"),
         ("compare stencl", 1, "stencil"),
         ("man recrod", 2, "record"),
@@ -818,6 +823,17 @@ fn registries_list_everything() {
             ]
         );
         assert!(table.contains(entry.summary), "{table}");
+    }
+    let words = ["policies", "--forks", "--json"];
+    let forks: Vec<serde_json::Value> =
+        serde_json::from_str(&good(folder.path(), &words).out).expect("a list");
+    assert_eq!(forks.len(), tanada_policy::forks::all().len());
+    for (line, entry) in forks.iter().zip(tanada_policy::forks::all()) {
+        assert_eq!(
+            [&line["name"], &line["greedy"]],
+            [&serde_json::Value::from(entry.name), &entry.greedy.into()]
+        );
+        assert!(table.contains(line["summary"].as_str().expect("a summary")));
     }
     let workloads: Vec<serde_json::Value> =
         serde_json::from_str(&good(folder.path(), &["workloads", "--json"]).out).expect("a list");

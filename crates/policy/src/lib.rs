@@ -7,6 +7,8 @@
 //!   next, what an engine offers it ([`Env`]), and what a task says of itself ([`Hints`]).
 //! - [`dispatchers`] holds the dispatchers, a file each, and what families of them share.
 //! - [`registry`] lists the dispatchers by name.
+//! - [`forks`] holds the fork policies, a file each, and their list: what becomes of forks, and where an idle worker looks for one (the
+//!   trait [`ForkPolicy`]).
 //! - [`governors`] holds the governors, a file each, and their list: how many hardware threads work during the next period, and which of
 //!   the waiting threads come first (the trait [`Governor`]).
 //! - [`deliveries`] holds the deliveries, a file each, and their list: when the receiver of a message is told of it (the trait
@@ -17,6 +19,7 @@
 
 pub mod deliveries;
 pub mod dispatchers;
+pub mod forks;
 pub mod governors;
 pub mod registry;
 mod seam;
@@ -24,9 +27,9 @@ mod seam;
 pub use dispatchers::{central, stealing};
 pub use seam::{
     Access, Activity, CacheUse, ChannelState, Choice, Clock, Decision, Delivery, DeliverySite,
-    Dispatcher, Entry, Env, Governor, GovernorSite, Hints, Op, Order, Origin, Outcome, Period,
-    Plan, Prepared, RegionGovernor, RegionId, RegionSite, Shape, Site, Tell, Time, Waiting, Wake,
-    Why, Word, draw,
+    Dispatcher, Entry, Env, Fork, ForkPolicy, Governor, GovernorSite, Hints, Keep, Op, Order,
+    Origin, Outcome, Period, Plan, Prepared, RegionGovernor, RegionId, RegionSite, Shape, Site,
+    Tell, Thief, Time, Waiting, Wake, Why, Word, draw,
 };
 pub use tanada_queues::Ready;
 pub use tanada_topology::{Placement, WorkerId};

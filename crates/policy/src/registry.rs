@@ -63,7 +63,8 @@ impl std::fmt::Display for UnknownPolicy {
             };
             write!(f, "{comma} {}{simulated}", entry.name)?;
         }
-        Ok(())
+        let forks = crate::forks::all().iter().map(|entry| entry.name);
+        write!(f, "; of forks {}", forks.collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -119,7 +120,7 @@ pub trait RuleVisitor {
     fn visit<R: Rule>(self, entry: &'static Entry) -> Self::Out;
 }
 
-const fn entry<D: Dispatcher>(
+pub(crate) const fn entry<D: Dispatcher>(
     name: &'static str,
     summary: &'static str,
     exact: bool,

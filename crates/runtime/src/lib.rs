@@ -85,7 +85,10 @@ pub use observer::{
 };
 pub use pool::{Bind, DEFAULT_POLICY, MAX_WORKERS, Pool, PoolBuilder, WorkerThread};
 pub use replay::Replay;
-pub use tanada_policy::{Hints, WorkerId, deliveries, registry as policies};
+pub use tanada_policy::{
+    Fork, ForkPolicy, Hints, Keep, Thief, WorkerId, deliveries, forks as fork_policies,
+    registry as policies,
+};
 pub use team::{Member, Region, RegionDecision, Schedule};
 #[doc(hidden)]
 pub use worker::{calls, held, sleep};

@@ -33,7 +33,8 @@ pub use tanada_trace;
 use machine::Model;
 use models::Simulation;
 use tanada_policy::Dispatcher;
-use tanada_policy::registry::{self, Entry, Visitor};
+use tanada_policy::forks;
+use tanada_policy::registry::{Entry, Visitor};
 use tanada_trace::Trace;
 
 /// Settings of a run.
@@ -70,7 +71,7 @@ impl Options<'_> {
     }
 }
 
-/// Runs `trace` on `machine` under the policy called `policy` and returns the results.
+/// Runs `trace` on `machine` under the policy, or the fork policy, called `policy` and returns the results.
 ///
 /// # Errors
 /// If the policy is unknown, the trace cannot be read, a clock would pass 2^64-1, `options` stop the run, or the policy never hands out
@@ -105,7 +106,7 @@ pub fn simulate(
         options,
         observer,
     };
-    registry::with(policy, run)?
+    forks::with_any(policy, run)?
 }
 
 /// Does and returns the same as [`simulate`], under a dispatcher of any crate, which the outcome calls `policy`.

@@ -2,12 +2,14 @@
 
 use crate::ui::{self, Outcome};
 use serde::Serialize;
-use tanada_policy::{deliveries, registry};
+use tanada_policy::{deliveries, forks, registry};
 use tanada_report::to_list;
 
-/// List the policies that every command knows: dispatchers of tasks, and deliveries of messages
+/// List the policies that every command knows: dispatchers of tasks, policies of forks, and deliveries of messages
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  tanada policies --json\n  tanada policies --deliveries --json")]
+#[command(
+    after_help = "Example:\n  tanada policies --json\n  tanada policies --forks\n  tanada policies --deliveries --json"
+)]
 pub(crate) struct Args {
     /// Print a JSON list
     #[arg(long)]
@@ -15,6 +17,9 @@ pub(crate) struct Args {
     /// List the deliveries of messages alone
     #[arg(long)]
     deliveries: bool,
+    /// List the policies of forks alone
+    #[arg(long, conflicts_with = "deliveries")]
+    forks: bool,
 }
 
 #[derive(Serialize)]
@@ -39,6 +44,32 @@ struct DeliveryLine {
     keeps_room: bool,
     /// A timer fires although nothing was ever sent.
     ticks_when_idle: bool,
+}
+
+#[derive(Serialize)]
+struct ForkLine {
+    name: &'static str,
+    summary: &'static str,
+    /// No worker idles while a fork waits that it could have.
+    greedy: bool,
+}
+
+/// Prints the policies of forks.
+fn run_forks(json: bool) -> Outcome {
+    let lines = forks::all().iter().map(|entry| ForkLine {
+        name: entry.name,
+        summary: entry.summary.trim_start_matches("forks: "),
+        greedy: entry.greedy,
+    });
+    if json {
+        return ui::print(&ui::json(&lines.collect::<Vec<_>>()));
+    }
+    let word = |yes: bool| if yes { "yes" } else { "no" }.into();
+    let rows = lines.map(|line| vec![line.name.into(), line.summary.into(), word(line.greedy)]);
+    ui::print(&to_list(
+        ["policy of forks", "what becomes of them", "greedy"],
+        rows,
+    ))
 }
 
 /// Prints the deliveries, and what the columns mean.
@@ -74,6 +105,9 @@ fn run_deliveries(json: bool) -> Outcome {
 pub(crate) fn run(args: Args) -> Outcome {
     if args.deliveries {
         return run_deliveries(args.json);
+    }
+    if args.forks {
+        return run_forks(args.json);
     }
     let lines = registry::all().iter().map(|entry| Line {
         name: entry.name,
@@ -114,5 +148,7 @@ pub(crate) fn run(args: Args) -> Outcome {
          groups: it looks at the temporal or spatial groups of tasks\n\
          native: it runs natively, too; otherwise it must know the graph, and runs in the simulator only\n\n",
     )?;
+    run_forks(false)?;
+    ui::print("\n")?;
     run_deliveries(false)
 }

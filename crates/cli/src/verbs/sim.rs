@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tanada_harness::batch;
 use tanada_harness::simulated::{self, Work};
-use tanada_policy::registry;
+use tanada_policy::{forks, registry};
 use tanada_report::{Cell, Report, thousands, to_html, to_json, to_list};
 use tanada_runtime::Cancel;
 use tanada_sim::machines::{self, NotFound};
@@ -178,9 +178,11 @@ fn policies(wanted: &[String]) -> ui::Outcome<Vec<&'static str>> {
         return Ok(registry::all().iter().map(|entry| entry.name).collect());
     }
     let find = |name: &String| {
-        let entry = registry::find(name.trim());
+        let wanted = name.trim();
+        let entry = forks::any().find(|entry| entry.name == wanted);
+        let entry = entry.map_or_else(|| registry::find(wanted), Ok);
         entry.map(|entry| entry.name).map_err(|error| {
-            let names = registry::all().iter().map(|entry| entry.name);
+            let names = forks::any().map(|entry| entry.name);
             Failure::Usage(spelling::asked(error, name.trim(), names))
         })
     };

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use tanada_policy::registry;
+use tanada_policy::{forks, registry};
 use tanada_report::thousands;
 use tanada_sim::machines::{self, NotFound};
 use tanada_sim::{Machine, MachineError, spelling};
@@ -75,10 +75,14 @@ pub(super) struct Plan {
 impl Plan {
     /// Finds machines, policies and traces, and returns all runs. Files are looked for in `folder`, which has the sweep file.
     pub(super) fn new(spec: &Spec, file: &str, folder: &Path) -> Result<Plan, Error> {
-        let policy = |wanted: &At<String>| match registry::find(&wanted.value) {
+        let find = |name: &str| {
+            let known = forks::any().find(|entry| entry.name == name);
+            known.map_or_else(|| registry::find(name), Ok)
+        };
+        let policy = |wanted: &At<String>| match find(&wanted.value) {
             Ok(entry) => Ok(entry.name),
             Err(error) => {
-                let names = registry::all().iter().map(|entry| entry.name);
+                let names = forks::any().map(|entry| entry.name);
                 let error = spelling::asked(error, &wanted.value, names);
                 Err(at_fault(format!("{file}:{}", wanted.line), error))
             }

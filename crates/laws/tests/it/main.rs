@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod bad_policies;
+mod forks;
 mod handing;
 mod regions;
 mod resizing;

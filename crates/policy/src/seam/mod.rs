@@ -2,6 +2,7 @@
 
 mod delivery;
 mod dispatcher;
+mod fork;
 mod governor;
 mod hints;
 mod prepared;
@@ -10,6 +11,7 @@ mod region;
 
 pub use delivery::{ChannelState, Clock, Delivery, DeliverySite, Tell, Time};
 pub use dispatcher::{Access, Choice, Dispatcher, Env, Op, Origin, Site, Wake, Word};
+pub use fork::{Fork, ForkPolicy, Keep, Thief};
 pub use governor::{Activity, CacheUse, Governor, GovernorSite, Order, Period, Plan, Why};
 pub use hints::Hints;
 pub use prepared::Prepared;

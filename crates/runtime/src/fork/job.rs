@@ -13,6 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
+use tanada_policy::Origin;
 use tanada_queues::{Injector, Ready};
 
 /// How a job is run.
@@ -43,6 +44,18 @@ impl Job {
     /// Runs the job that `right` stands for, and consumes the right. A panic of its closure does not leave this function.
     #[inline]
     pub(crate) fn run(right: Ready, worker: &WorkerCore) {
+        let origin = worker.forks.origin.replace(Origin::Own);
+        let _root = worker.at_root();
+        let interrupted = (worker.forks.lane.as_ref()).map(|lane| lane.job_begins(origin));
+        Job::run_as_part(right, worker);
+        if let (Some(lane), Some(interrupted)) = (&worker.forks.lane, interrupted) {
+            lane.job_ends(interrupted);
+        }
+    }
+
+    /// As [`Job::run`], inside of another job whose work it is.
+    #[inline]
+    fn run_as_part(right: Ready, worker: &WorkerCore) {
         let job = address(&right);
         // SAFETY: `Job::ready` made the right, from a live job, and it is used once.
         let (run, graph) = unsafe { (job.as_ref().run, job.as_ref().graph) };
@@ -98,6 +111,11 @@ impl<L: Latch, F: FnOnce(&WorkerCore, bool) -> R, R> StackJob<L, F, R> {
     #[inline]
     pub(crate) fn latch(&self) -> &L {
         &self.latch
+    }
+
+    /// Returns the address of code that is compiled for this type of closure.
+    pub(crate) fn code(&self) -> usize {
+        self.job.run as usize
     }
 
     /// Returns the right to run the job.
@@ -241,7 +259,7 @@ impl Fifo {
             let this = unsafe { job.cast::<Fifo>().as_ref() };
             let next = this.jobs.pop().expect("as many jobs as rights");
             // The `Fifo` may be gone afterwards: the job may be the last of its scope.
-            Job::run(next, worker);
+            Job::run_as_part(next, worker);
         };
         Arc::new(Fifo {
             job: Job {

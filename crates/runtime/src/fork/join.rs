@@ -4,10 +4,13 @@ use super::demand::WINDOW;
 use super::enter::on_worker;
 use super::job::StackJob;
 use super::latch::{ForkLatch, Latch};
+use super::record::Forked;
 use crate::pool::Pool;
 use crate::worker::{WorkerCore, plain_limit, stack_pointer};
+use std::cell::OnceCell;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use tanada_policy::Hints;
 
 /// What a closure of [`join_context`](super::join_context) learns.
 #[derive(Debug)]
@@ -46,9 +49,29 @@ where
     if plain_limit().wrapping_sub(stack_pointer()) < WINDOW {
         plain(first, second)
     } else {
-        kept(global, first, second)
+        kept(global, &NO_HINTS, first, second)
     }
 }
+
+/// As [`join_with`](super::join_with), on the pool that `global` returns if this thread is no worker.
+#[inline]
+pub fn join_with_or<G, A, B, RA, RB>(global: G, hints: &Hints, first: A, second: B) -> (RA, RB)
+where
+    G: FnOnce() -> Pool,
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    if plain_limit().wrapping_sub(stack_pointer()) < WINDOW {
+        plain(first, second)
+    } else {
+        kept(global, hints, first, second)
+    }
+}
+
+/// What is said of most forks.
+const NO_HINTS: Hints = Hints::groups(0, 0);
 
 /// As [`join_context`](super::join_context), on the pool that `global` returns if this thread is no worker.
 #[inline]
@@ -61,12 +84,12 @@ where
     RB: Send,
 {
     on_worker(global, |worker, injected| {
-        keep(worker, injected, first, second)
+        keep(worker, injected, &NO_HINTS, first, second)
     })
 }
 
 #[inline(never)]
-fn kept<G, A, B, RA, RB>(global: G, first: A, second: B) -> (RA, RB)
+fn kept<G, A, B, RA, RB>(global: G, hints: &Hints, first: A, second: B) -> (RA, RB)
 where
     G: FnOnce() -> Pool,
     A: FnOnce() -> RA + Send,
@@ -75,7 +98,7 @@ where
     RB: Send,
 {
     on_worker(global, |worker, injected| {
-        keep(worker, injected, |_| first(), |_| second())
+        keep(worker, injected, hints, |_| first(), |_| second())
     })
 }
 
@@ -118,28 +141,55 @@ fn forget_panics(work: impl FnOnce()) {
     }
 }
 
-/// Runs both on `worker`, the second where thieves can take it meanwhile.
+/// Runs both on `worker`, the second where thieves can take it meanwhile, unless the pool's policy says otherwise.
 #[inline]
-fn keep<A, B, RA, RB>(worker: &WorkerCore, injected: bool, first: A, second: B) -> (RA, RB)
+fn keep<A, B, RA, RB>(
+    worker: &WorkerCore,
+    injected: bool,
+    hints: &Hints,
+    first: A,
+    second: B,
+) -> (RA, RB)
 where
     A: FnOnce(FnContext) -> RA + Send,
     B: FnOnce(FnContext) -> RB + Send,
     RA: Send,
     RB: Send,
 {
+    let decided = worker.decide(hints);
+    let recorded = OnceCell::<Box<Forked>>::new();
     let fork = StackJob::new(
         worker.graph.running(),
         ForkLatch::new(worker),
-        |_: &WorkerCore, migrated| second(FnContext::new(migrated)),
+        |worker: &WorkerCore, migrated| {
+            let forked = recorded.get();
+            let _running = forked.and_then(|forked| forked.second(worker.forks.lane.as_ref()));
+            let _depth = worker.at_depth_of(decided);
+            second(FnContext::new(migrated))
+        },
     );
-    // SAFETY: the job does not move, and this function neither returns nor unwinds before it has run or this thread has its right back.
-    let right = unsafe { fork.ready() };
-    let is_base = worker.push_fork(right, stack_pointer());
-    let result = catch_unwind(AssertUnwindSafe(|| first(FnContext::new(injected))));
+    if let Some(lane) = &worker.forks.lane {
+        let forked = lane.forks(fork.code(), std::any::type_name::<B>());
+        drop(recorded.set(forked));
+    }
+    let plain = decided.is_some_and(|decided| decided.plain);
+    let is_base = !plain && {
+        // SAFETY: the job does not move, and this function neither returns nor unwinds before it has run or this thread has its right back.
+        let right = unsafe { fork.ready() };
+        worker.push_fork(right, stack_pointer())
+    };
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let _depth = worker.at_depth_of(decided);
+        first(FnContext::new(injected))
+    }));
+    if let (Some(lane), Some(forked)) = (&worker.forks.lane, recorded.get()) {
+        lane.first_ended(forked);
+    }
     if is_base {
         worker.pool().forks.demand.clear(worker.id.index());
     }
-    let is_back = take_back(worker, &fork);
+    // The right to run a plain fork was never given away.
+    let is_back = plain || take_back(worker, &fork);
     match result {
         // SAFETY: the right came back.
         Ok(first) if is_back => (first, unsafe { fork.run_inline(worker, injected) }),
@@ -194,5 +244,17 @@ pub(super) fn run_elsewhere<R: Send>(
     }
     let _entered = pool.enter();
     let latch = CountLatch::new(worker, 1);
-    wait(pool, worker, StackJob::new(std::ptr::null(), latch, body))
+    let region = OnceCell::<Box<Forked>>::new();
+    let name = std::any::type_name_of_val(&body);
+    let job = StackJob::new(std::ptr::null(), latch, |worker: &WorkerCore, migrated| {
+        let region = region.get();
+        let _running = region.and_then(|region| region.second(worker.forks.lane.as_ref()));
+        body(worker, migrated)
+    });
+    if let Some(record) = &pool.forks.record {
+        let lane = worker.and_then(|worker| worker.forks.lane.as_ref());
+        let forked = Forked::region(&record.recorder, lane, worker.is_some(), job.code(), name);
+        drop(region.set(forked));
+    }
+    wait(pool, worker, job)
 }

@@ -40,6 +40,7 @@ mod job;
 mod join;
 #[allow(unsafe_code)]
 mod latch;
+mod record;
 #[allow(unsafe_code)]
 mod scope;
 mod shared;
@@ -47,8 +48,10 @@ mod shared;
 mod spawn;
 mod wait;
 
-pub use join::{FnContext, join_context_or, join_or};
+pub use join::{FnContext, join_context_or, join_or, join_with_or};
 pub(crate) use latch::CountLatch;
+pub(crate) use record::PoolRecord;
+pub use record::{ForkProfile, ForkRecorder, OfPlace, Place};
 pub use scope::{
     Scope, ScopeFifo, in_place_scope_fifo_in, in_place_scope_fifo_or, in_place_scope_in,
     in_place_scope_or, scope_fifo_or, scope_or,
@@ -62,7 +65,7 @@ pub use wait::{Yield, yield_local, yield_now};
 
 use crate::pool::Pool;
 use crate::worker;
-use tanada_policy::WorkerId;
+use tanada_policy::{Hints, WorkerId};
 
 /// Returns [`Pool::global`].
 ///
@@ -90,6 +93,29 @@ where
     RB: Send,
 {
     join_or(global, first, second)
+}
+
+/// As [`join`], and tells the pool's [fork policy](crate::PoolBuilder::fork_policy) what it should know of the second closure. The depth is
+/// filled in. A policy that leaves forks to the engine, as the default does, does not look at hints.
+///
+/// ```
+/// use tanada_runtime::{Hints, fork};
+///
+/// let small = Hints::default().with_footprint(64);
+/// assert_eq!(fork::join_with(&small, || 1, || 2), (1, 2));
+/// ```
+///
+/// # Panics
+/// As [`join`].
+#[inline]
+pub fn join_with<A, B, RA, RB>(hints: &Hints, first: A, second: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    join_with_or(global, hints, first, second)
 }
 
 /// As [`join`], and tells the closures whether they have moved to another thread. The second closure always lies where thieves can take it.
@@ -140,11 +166,13 @@ pub fn in_place_scope_fifo<'scope, R>(body: impl FnOnce(&ScopeFifo<'scope>) -> R
 }
 
 /// Lets a worker run `body` at some time. The pool stays open until it has run.
+#[track_caller]
 pub fn spawn(body: impl FnOnce() + Send + 'static) {
     spawn_or(global, body);
 }
 
 /// As [`spawn`], and a worker's spawned closures run in the order in which it spawned them.
+#[track_caller]
 pub fn spawn_fifo(body: impl FnOnce() + Send + 'static) {
     spawn_fifo_or(global, body);
 }
@@ -153,11 +181,13 @@ pub fn spawn_fifo(body: impl FnOnce() + Send + 'static) {
 ///
 /// # Panics
 /// With the panic of the first worker whose part panicked, once all parts have ended.
+#[track_caller]
 pub fn broadcast<R: Send>(body: impl Fn(BroadcastContext<'_>) -> R + Sync) -> Vec<R> {
     broadcast_or(global, body)
 }
 
 /// Lets each worker run `body` at some time. The pool stays open until all have.
+#[track_caller]
 pub fn spawn_broadcast(body: impl Fn(BroadcastContext<'_>) + Send + Sync + 'static) {
     spawn_broadcast_or(global, body);
 }
@@ -192,3 +222,45 @@ pub fn worker_of(pool: &Pool) -> Option<WorkerId> {
 pub fn has_pending_jobs() -> Option<bool> {
     worker::with_any(|worker| worker.map(|worker| worker.has_own_jobs()))
 }
+
+/// What the types refuse.
+///
+/// Results and closures that must not move to another thread:
+/// ```compile_fail,E0277
+/// use std::rc::Rc;
+/// tanada_runtime::fork::join(|| Rc::new(1), || 2);
+/// ```
+/// ```compile_fail,E0277
+/// let counter = std::cell::Cell::new(0);
+/// tanada_runtime::fork::join(|| counter.set(1), || counter.set(2));
+/// ```
+/// Two closures that write the same:
+/// ```compile_fail,E0499
+/// let mut sum = 0;
+/// tanada_runtime::fork::join(|| sum += 1, || sum += 2);
+/// ```
+/// Spawned closures that outlive what they borrow:
+/// ```compile_fail,E0373
+/// let local = 1;
+/// tanada_runtime::fork::spawn(|| assert_eq!(local, 1));
+/// ```
+/// ```compile_fail,E0373
+/// tanada_runtime::fork::scope(|scope| {
+///     let inner = 1;
+///     scope.spawn(|_| assert_eq!(inner, 1));
+/// });
+/// ```
+/// A scope that is kept:
+/// ```compile_fail,E0521
+/// let mut kept = None;
+/// tanada_runtime::fork::in_place_scope(|scope| kept = Some(scope));
+/// ```
+/// A context that goes to another thread:
+/// ```compile_fail,E0277
+/// tanada_runtime::fork::join_context(
+///     |context| std::thread::scope(|threads| _ = threads.spawn(|| context.migrated())),
+///     |_| (),
+/// );
+/// ```
+#[cfg(doctest)]
+struct Refused;

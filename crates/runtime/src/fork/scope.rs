@@ -3,6 +3,7 @@
 use super::enter::on_worker;
 use super::job::{self, Fifo};
 use super::latch::CountLatch;
+use super::record::{ScopeRecord, SpawnRecord};
 use super::spawn::BroadcastContext;
 use crate::graph::GraphCore;
 use crate::pool::{Pool, PoolShared};
@@ -11,7 +12,7 @@ use parking_lot::Mutex;
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use tanada_queues::Ready;
@@ -37,6 +38,7 @@ struct Base<'scope> {
     latch: CountLatch,
     /// The first panic.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
+    record: Option<Arc<ScopeRecord>>,
     /// The lifetime is invariant: a scope cannot be made one of a shorter lifetime, in which less lives long enough.
     marker: PhantomData<Spawned<'scope>>,
 }
@@ -80,6 +82,7 @@ impl<'scope> Base<'scope> {
             graph: GraphOf(own.map_or(std::ptr::null(), |worker| worker.graph.running())),
             latch: CountLatch::new(worker, 1),
             panic: Mutex::default(),
+            record: (pool.forks.record.as_ref()).map(|record| ScopeRecord::new(&record.recorder)),
             marker: PhantomData,
         }
     }
@@ -89,7 +92,10 @@ impl<'scope> Base<'scope> {
         let result = self.run(body);
         // SAFETY: the scope lives, and its body ends here.
         unsafe { CountLatch::end_one(NonNull::from(&self.latch)) };
+        let lane = worker.and_then(|worker| worker.forks.lane.as_deref());
+        let waits = self.record.as_ref().map(|record| record.waits(lane));
         self.latch.wait(worker);
+        drop(waits);
         if let Some(payload) = self.panic.lock().take() {
             resume_unwind(payload);
         }
@@ -120,10 +126,39 @@ impl<'scope> Base<'scope> {
     ///
     /// # Safety
     /// As [`ScopePointer::get`].
-    unsafe fn run_spawned(&self, body: impl FnOnce()) {
-        self.run(body);
+    unsafe fn run_spawned(
+        &self,
+        worker: &WorkerCore,
+        spawned: Option<&SpawnRecord>,
+        body: impl FnOnce(),
+    ) {
+        self.run(|| {
+            let _running = spawned.and_then(|one| one.begins(worker.forks.lane.as_ref()));
+            body();
+        });
         // SAFETY: the caller has not been counted as ended.
         unsafe { CountLatch::end_one(NonNull::from(&self.latch)) };
+    }
+
+    /// Returns what is recorded of a closure that is spawned now, at `line`, `times` times.
+    fn spawns<F>(
+        &self,
+        line: &'static Location<'static>,
+        times: usize,
+    ) -> Option<Box<SpawnRecord>> {
+        let (scope, pool) = (self.record.as_ref()?, self.pool.forks.record.as_ref()?);
+        let name = std::any::type_name::<F>();
+        worker::with_any(|worker| {
+            let lane = worker.and_then(|worker| worker.forks.lane.as_deref());
+            Some(SpawnRecord::new(
+                &pool.recorder,
+                lane,
+                Some(scope),
+                line,
+                name,
+                times,
+            ))
+        })
     }
 
     /// Calls `push` with this thread, if it is a worker of the scope's pool.
@@ -132,38 +167,43 @@ impl<'scope> Base<'scope> {
     }
 
     /// Returns the right to run `body`, for which the scope waits from now on.
-    fn job<T: Sync>(
+    #[track_caller]
+    fn job<T: Sync, F: FnOnce(&T) + Send + 'scope>(
         &self,
         scope: ScopePointer<T>,
         base: fn(&T) -> &Base<'scope>,
-        body: impl FnOnce(&T) + Send + 'scope,
+        body: F,
     ) -> Ready {
         self.latch.add(1);
-        let job = move |_: &WorkerCore| {
+        let spawned = self.spawns::<F>(Location::caller(), 1);
+        let job = move |worker: &WorkerCore| {
             let scope = scope;
             // SAFETY: this closure has not been counted as ended.
             unsafe {
                 let scope = scope.get();
-                base(scope).run_spawned(|| body(scope));
+                base(scope).run_spawned(worker, spawned.as_deref(), || body(scope));
             }
         };
         // SAFETY: what the closure borrows outlives the scope, which waits for it.
         unsafe { job::boxed(self.graph.0, job) }
     }
 
-    fn broadcast<T: Sync>(
+    #[track_caller]
+    fn broadcast<T: Sync, F: Fn(&T, BroadcastContext<'_>) + Send + Sync + 'scope>(
         &self,
         scope: ScopePointer<T>,
         base: fn(&T) -> &Base<'scope>,
-        body: impl Fn(&T, BroadcastContext<'_>) + Send + Sync + 'scope,
+        body: F,
     ) {
         let workers = usize::from(self.pool.placement.workers());
         self.latch.add(workers);
+        let spawned = self.spawns::<F>(Location::caller(), workers);
         let part = move |worker: &WorkerCore| {
             // SAFETY: this part has not been counted as ended; what the closure borrows outlives the scope.
             unsafe {
                 let scope = scope.get();
-                base(scope).run_spawned(|| body(scope, BroadcastContext::new(worker)));
+                let body = || body(scope, BroadcastContext::new(worker));
+                base(scope).run_spawned(worker, spawned.as_deref(), body);
             }
         };
         // SAFETY: each worker runs its part, and the scope waits for them; what the closure borrows outlives the scope.
@@ -174,6 +214,7 @@ impl<'scope> Base<'scope> {
 
 impl<'scope> Scope<'scope> {
     /// Spawns `body`, which will have ended when the scope returns.
+    #[track_caller]
     pub fn spawn<F>(&self, body: F)
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
@@ -185,6 +226,7 @@ impl<'scope> Scope<'scope> {
     }
 
     /// Spawns `body` on each worker of the pool.
+    #[track_caller]
     pub fn spawn_broadcast<F>(&self, body: F)
     where
         F: Fn(&Scope<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,
@@ -196,6 +238,7 @@ impl<'scope> Scope<'scope> {
 
 impl<'scope> ScopeFifo<'scope> {
     /// Spawns `body`, which will have ended when the scope returns.
+    #[track_caller]
     pub fn spawn_fifo<F>(&self, body: F)
     where
         F: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,
@@ -213,6 +256,7 @@ impl<'scope> ScopeFifo<'scope> {
     }
 
     /// Spawns `body` on each worker of the pool.
+    #[track_caller]
     pub fn spawn_broadcast<F>(&self, body: F)
     where
         F: Fn(&ScopeFifo<'scope>, BroadcastContext<'_>) + Send + Sync + 'scope,

@@ -2,9 +2,10 @@
 
 use super::demand::Demand;
 use super::job::{Fifo, Job};
+use super::record::{Lane, PoolRecord};
 use crate::pool::PoolShared;
 use crate::thread::Scheduler;
-use crate::worker::WorkerCore;
+use crate::worker::{EndOnPanic, WorkerCore};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -12,7 +13,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
-use tanada_policy::{Placement, WorkerId};
+use tanada_policy::{Fork, ForkPolicy, Hints, Keep, Origin, Placement, Thief, WorkerId, draw};
 use tanada_queues::{Injector, Mailbox, Owner, Ready, Steal, Stealer, deque};
 
 /// Forks that a worker keeps after one that it kept because another worker was hungry: that one takes a single fork, and will be back.
@@ -62,6 +63,9 @@ pub(crate) struct ForkShared {
     /// Handles (one for all) and jobs that keep the pool open.
     keep: AtomicUsize,
     pub(crate) hooks: Hooks,
+    /// What its forks are measured by.
+    pub(crate) record: Option<PoolRecord>,
+    policy: &'static dyn ForkPolicy,
     /// The owners' sides of the deques, until the workers take them.
     owners: Mutex<Vec<Option<Owner>>>,
 }
@@ -82,10 +86,27 @@ pub(crate) struct ForkLocal {
     credit: Cell<u32>,
     /// Where among equally far victims the next search begins.
     start: Cell<usize>,
+    /// Where the job came from that the worker has found last.
+    pub(super) origin: Cell<Origin>,
+    /// What the worker's forks are measured by.
+    pub(super) lane: Option<Arc<Lane>>,
+    /// Whether a `join` may be plain.
+    may_be_plain: bool,
+    /// Whether the policy decides what becomes of each fork.
+    decides: bool,
+    /// The depth of the closure that runs in the tree of forks, if the policy decides.
+    depth: Cell<u32>,
+    /// Random numbers drawn for the policy so far.
+    draws: Cell<u64>,
 }
 
 impl ForkShared {
-    pub(crate) fn new(placement: &Placement, hooks: Hooks) -> Self {
+    pub(crate) fn new(
+        placement: &Placement,
+        hooks: Hooks,
+        record: Option<PoolRecord>,
+        policy: &'static dyn ForkPolicy,
+    ) -> Self {
         let (owners, seats): (Vec<_>, Vec<_>) = placement
             .ids()
             .map(|_| {
@@ -101,6 +122,8 @@ impl ForkShared {
             posting: Mutex::default(),
             keep: AtomicUsize::new(1),
             hooks,
+            record,
+            policy,
             owners: Mutex::new(owners),
         }
     }
@@ -113,6 +136,13 @@ impl ForkShared {
             fifo: Fifo::new(),
             credit: Cell::new(0),
             start: Cell::new(me.index()),
+            origin: Cell::new(Origin::Own),
+            lane: self.record.as_ref().map(|record| record.lane(me)),
+            may_be_plain: !self.policy.decides()
+                && (self.record.as_ref()).is_none_or(|record| record.recorder.allows_plain()),
+            decides: self.policy.decides(),
+            depth: Cell::new(0),
+            draws: Cell::new(0),
         }
     }
 
@@ -235,7 +265,7 @@ impl WorkerCore {
             credit.set(CREDIT);
         } else if credit.get() > 0 {
             credit.set(credit.get() - 1);
-        } else if deque.len() < MANY {
+        } else if deque.len() < MANY && self.forks.may_be_plain {
             return demand.set(self.id.index(), sp, &pool.sleep);
         }
         false
@@ -257,6 +287,7 @@ impl WorkerCore {
         let mail = &self.pool().forks.seats[self.id.index()].mail;
         for _ in 0..mail.len() {
             let Some(part) = mail.pop() else { break };
+            self.forks.origin.set(Origin::Mailbox);
             Job::run(part, self);
         }
     }
@@ -266,25 +297,103 @@ impl WorkerCore {
     pub(crate) fn find_job(&self) -> Option<Ready> {
         self.pop_job()
             .or_else(|| self.steal_job())
-            .or_else(|| self.pool().forks.injected.pop())
+            .or_else(|| self.pop_injected())
+    }
+
+    fn pop_injected(&self) -> Option<Ready> {
+        let job = self.pool().forks.injected.pop()?;
+        self.forks.origin.set(Origin::Pool);
+        Some(job)
     }
 
     fn steal_job(&self) -> Option<Ready> {
-        let pool = self.pool();
-        let distance = |other: &WorkerId| pool.placement.distance(self.id, *other);
-        let others = pool.placement.by_distance(self.id);
-        for ring in others.chunk_by(|a, b| distance(a) == distance(b)) {
-            let start = self.forks.start.get() % ring.len();
-            let victims = ring[start..].iter().chain(&ring[..start]);
-            for victim in victims {
-                if let Some(job) = pool.forks.seats[victim.index()].steal() {
-                    return Some(job);
-                }
-            }
+        let (pool, local) = (self.pool(), &self.forks);
+        let mut found = None;
+        let mut random = || {
+            let calls = local.draws.get();
+            local.draws.set(calls + 1);
+            draw(pool.seed, self.id, calls)
+        };
+        let mut thief = Thief {
+            me: self.id,
+            placement: &pool.placement,
+            looked: local.start.get() as u64,
+            random: &mut random,
+        };
+        EndOnPanic::around(|| {
+            pool.forks.policy.steal(&mut thief, &mut |victim| {
+                found = pool.forks.seats[victim.index()].steal();
+                local.origin.set(Origin::Stolen(victim));
+                found.is_some()
+            })
+        });
+        if found.is_none() {
+            // Thieves that find nothing do not try the same victims in the same order for ever.
+            local.start.set(local.start.get().wrapping_add(1));
+            local.origin.set(Origin::Own);
         }
-        // Thieves that find nothing do not try the same victims in the same order for ever.
-        self.forks.start.set(self.forks.start.get().wrapping_add(1));
-        None
+        found
+    }
+
+    /// Returns what the pool's policy makes of a fork of which the program says `hints`; `None` if it leaves that to the engine.
+    #[inline]
+    pub(super) fn decide(&self, hints: &Hints) -> Option<Decided> {
+        match self.forks.decides {
+            true => Some(self.decided(hints)),
+            false => None,
+        }
+    }
+
+    #[cold]
+    fn decided(&self, hints: &Hints) -> Decided {
+        let depth = self.forks.depth.get().saturating_add(1);
+        let pool = self.pool();
+        let fork = Fork::new(hints.with_depth(depth), pool.placement.workers());
+        let keep = EndOnPanic::around(|| pool.forks.policy.keep(&fork));
+        Decided {
+            depth,
+            plain: keep == Keep::Plain,
+        }
+    }
+
+    /// A closure of a fork begins for which the policy has decided. It ends when the result is dropped.
+    #[inline]
+    pub(super) fn at_depth_of(&self, decided: Option<Decided>) -> Option<AtDepth<'_>> {
+        let depth = &self.forks.depth;
+        decided.map(|decided| AtDepth {
+            depth,
+            before: depth.replace(decided.depth),
+        })
+    }
+
+    /// A job begins, at the root of a tree of forks unless it is one.
+    #[inline]
+    pub(super) fn at_root(&self) -> AtDepth<'_> {
+        let depth = &self.forks.depth;
+        AtDepth {
+            depth,
+            before: depth.replace(0),
+        }
+    }
+}
+
+/// What a policy has decided of a fork.
+#[derive(Clone, Copy)]
+pub(super) struct Decided {
+    depth: u32,
+    /// Whether it is no fork.
+    pub(super) plain: bool,
+}
+
+/// A closure runs at another depth than the one around it.
+pub(super) struct AtDepth<'a> {
+    depth: &'a Cell<u32>,
+    before: u32,
+}
+
+impl Drop for AtDepth<'_> {
+    fn drop(&mut self) {
+        self.depth.set(self.before);
     }
 }
 

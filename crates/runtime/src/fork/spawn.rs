@@ -3,10 +3,12 @@
 use super::enter::with_pool;
 use super::job::{self, StackJob};
 use super::latch::CountLatch;
+use super::record::{ScopeRecord, SpawnRecord};
 use crate::pool::{Pool, PoolShared};
 use crate::worker::{self, WorkerCore};
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
 
 /// What a closure of a broadcast learns.
 pub struct BroadcastContext<'a> {
@@ -46,10 +48,31 @@ impl fmt::Debug for BroadcastContext<'_> {
     }
 }
 
-fn spawn_on(pool: &PoolShared, body: impl FnOnce() + Send + 'static, in_order: bool) {
+/// Returns what is recorded of a closure that is spawned in `pool` now, at `line`, `times` times.
+fn spawns<F>(
+    pool: &PoolShared,
+    line: &'static Location<'static>,
+    times: usize,
+) -> Option<Box<SpawnRecord>> {
+    let recorder = &pool.forks.record.as_ref()?.recorder;
+    let name = std::any::type_name::<F>();
+    worker::with_any(|worker| {
+        let lane = worker.and_then(|worker| worker.forks.lane.as_deref());
+        Some(SpawnRecord::new(recorder, lane, None, line, name, times))
+    })
+}
+
+#[track_caller]
+fn spawn_on<F: FnOnce() + Send + 'static>(pool: &PoolShared, body: F, in_order: bool) {
     pool.forks.keep();
+    let spawned = spawns::<F>(pool, Location::caller(), 1);
     let job = |worker: &WorkerCore| {
-        worker.pool().catch(body);
+        worker.pool().catch(|| {
+            let _running =
+                (spawned.as_ref()).and_then(|one| one.begins(worker.forks.lane.as_ref()));
+            body();
+        });
+        drop(spawned);
         worker.pool().let_go();
     };
     // SAFETY: the closure borrows nothing.
@@ -65,46 +88,69 @@ fn spawn_on(pool: &PoolShared, body: impl FnOnce() + Send + 'static, in_order: b
 }
 
 /// As [`spawn`](super::spawn), on the pool that `global` returns if this thread is no worker.
+#[track_caller]
 pub fn spawn_or(global: impl FnOnce() -> Pool, body: impl FnOnce() + Send + 'static) {
     with_pool(global, |pool| spawn_on(pool, body, false));
 }
 
 /// As [`spawn_fifo`](super::spawn_fifo), on the pool that `global` returns if this thread is no worker.
+#[track_caller]
 pub fn spawn_fifo_or(global: impl FnOnce() -> Pool, body: impl FnOnce() + Send + 'static) {
     with_pool(global, |pool| spawn_on(pool, body, true));
 }
 
 /// As [`spawn`](super::spawn), on `pool`.
+#[track_caller]
 pub fn spawn_in(pool: &Pool, body: impl FnOnce() + Send + 'static) {
     spawn_on(pool.open(), body, false);
 }
 
 /// As [`spawn_fifo`](super::spawn_fifo), on `pool`.
+#[track_caller]
 pub fn spawn_fifo_in(pool: &Pool, body: impl FnOnce() + Send + 'static) {
     spawn_on(pool.open(), body, true);
 }
 
-fn broadcast_on<R: Send>(
+#[track_caller]
+fn broadcast_on<R: Send, F: Fn(BroadcastContext<'_>) -> R + Sync>(
     pool: &PoolShared,
-    body: impl Fn(BroadcastContext<'_>) -> R + Sync,
+    body: F,
 ) -> Vec<R> {
+    let line = Location::caller();
     worker::with_any(|worker| {
         let own = worker.filter(|worker| std::ptr::eq(worker.pool(), pool));
         let graph = own.map_or(std::ptr::null(), |worker| worker.graph.running());
         let workers = usize::from(pool.placement.workers());
         let latch = CountLatch::new(worker, workers);
-        let body = |worker: &WorkerCore, _| body(BroadcastContext::new(worker));
+        let scope = pool
+            .forks
+            .record
+            .as_ref()
+            .map(|record| ScopeRecord::new(&record.recorder));
+        let lane = worker.and_then(|worker| worker.forks.lane.as_deref());
+        let spawned = pool.forks.record.as_ref().map(|record| {
+            let name = std::any::type_name::<F>();
+            SpawnRecord::new(&record.recorder, lane, scope.as_ref(), line, name, workers)
+        });
+        let body = |worker: &WorkerCore, _| {
+            let _running =
+                (spawned.as_ref()).and_then(|one| one.begins(worker.forks.lane.as_ref()));
+            body(BroadcastContext::new(worker))
+        };
         let parts: Vec<_> = (0..workers)
             .map(|_| StackJob::new(graph, &latch, &body))
             .collect();
         // SAFETY: the parts do not move, and this function does not return before all have run.
         pool.post_jobs(parts.iter().map(|part| unsafe { part.ready() }));
+        let waits = scope.as_ref().map(|scope| scope.waits(lane));
         latch.wait(worker);
+        drop(waits);
         parts.into_iter().map(StackJob::into_result).collect()
     })
 }
 
 /// As [`broadcast`](super::broadcast), on the pool that `global` returns if this thread is no worker.
+#[track_caller]
 pub fn broadcast_or<R: Send>(
     global: impl FnOnce() -> Pool,
     body: impl Fn(BroadcastContext<'_>) -> R + Sync,
@@ -113,6 +159,7 @@ pub fn broadcast_or<R: Send>(
 }
 
 /// As [`broadcast`](super::broadcast), on `pool`.
+#[track_caller]
 pub fn broadcast_in<R: Send>(
     pool: &Pool,
     body: impl Fn(BroadcastContext<'_>) -> R + Sync,
@@ -120,15 +167,21 @@ pub fn broadcast_in<R: Send>(
     broadcast_on(pool.open(), body)
 }
 
-fn spawn_broadcast_on(
+#[track_caller]
+fn spawn_broadcast_on<F: Fn(BroadcastContext<'_>) + Send + Sync + 'static>(
     pool: &PoolShared,
-    body: impl Fn(BroadcastContext<'_>) + Send + Sync + 'static,
+    body: F,
 ) {
     let workers = usize::from(pool.placement.workers());
+    let spawned = spawns::<F>(pool, Location::caller(), workers);
     (0..workers).for_each(|_| pool.forks.keep());
     let part = move |worker: &WorkerCore| {
         let context = BroadcastContext::new(worker);
-        worker.pool().catch(|| body(context));
+        worker.pool().catch(|| {
+            let _running =
+                (spawned.as_ref()).and_then(|one| one.begins(worker.forks.lane.as_ref()));
+            body(context);
+        });
         worker.pool().let_go();
     };
     // SAFETY: the closure borrows nothing.
@@ -136,6 +189,7 @@ fn spawn_broadcast_on(
 }
 
 /// As [`spawn_broadcast`](super::spawn_broadcast), on the pool that `global` returns if this thread is no worker.
+#[track_caller]
 pub fn spawn_broadcast_or(
     global: impl FnOnce() -> Pool,
     body: impl Fn(BroadcastContext<'_>) + Send + Sync + 'static,
@@ -144,6 +198,7 @@ pub fn spawn_broadcast_or(
 }
 
 /// As [`spawn_broadcast`](super::spawn_broadcast), on `pool`.
+#[track_caller]
 pub fn spawn_broadcast_in(
     pool: &Pool,
     body: impl Fn(BroadcastContext<'_>) + Send + Sync + 'static,

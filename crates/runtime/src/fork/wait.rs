@@ -27,11 +27,15 @@ impl WorkerCore {
         if self.graph.held.is_some() {
             self.settle();
         }
+        let paused = (self.forks.lane.as_ref()).is_some_and(|lane| lane.pause());
         while !flag.is_open() {
             match self.is_stack_low() {
                 true => self.wait_low(flag),
                 false => self.help_until(flag),
             }
+        }
+        if let Some(lane) = self.forks.lane.as_ref().filter(|_| paused) {
+            lane.resume();
         }
     }
 

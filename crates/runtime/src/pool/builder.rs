@@ -4,7 +4,7 @@ use super::bind::Unbound;
 use super::shared::Schedule;
 use super::{Bind, Pool, PoolShared};
 use crate::error::BuildError;
-use crate::fork::Hooks;
+use crate::fork::{ForkRecorder, Hooks};
 use crate::governor::{Chosen, Governing, Ungoverned};
 use crate::graph::Watch;
 use crate::marks::{self, MARKS, Marked};
@@ -14,9 +14,10 @@ use crate::team::{RegionMaker, Regions};
 use crate::worker::{EndOnPanic, Stack, Worker, WorkerCore};
 use std::sync::Arc;
 use std::time::Duration;
+use tanada_policy::forks::{self, NearFirst};
 use tanada_policy::registry::{self, Entry, NotNative, Visitor};
 use tanada_policy::{
-    Dispatcher, Governor, GovernorSite, RegionGovernor, RegionSite, Site, WorkerId,
+    Dispatcher, ForkPolicy, Governor, GovernorSite, RegionGovernor, RegionSite, Site, WorkerId,
 };
 use tanada_topology::Topology;
 
@@ -40,6 +41,8 @@ pub struct PoolBuilder<O = (), G = Ungoverned> {
     regions: RegionMaker,
     replay: Option<Replay>,
     hooks: Hooks,
+    record: Option<ForkRecorder>,
+    forks: Option<&'static dyn ForkPolicy>,
 }
 
 /// A worker of a pool that has no thread yet; see [`PoolBuilder::build_threads`].
@@ -102,6 +105,8 @@ impl Default for PoolBuilder {
             regions: RegionMaker::usual(),
             replay: None,
             hooks: Hooks::default(),
+            record: None,
+            forks: None,
         }
     }
 }
@@ -123,8 +128,19 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     }
 
     /// Sets the policy by its registered name (`tanada policies` lists the names); by default [`DEFAULT_POLICY`].
+    ///
+    /// The name of a [fork policy](tanada_policy::forks) sets that, and leaves tasks of graphs to the default.
+    /// `"ts-local+cutoff"` names both. A name of a policy of tasks alone goes with the fork policy
+    /// [`forks::of_dispatcher`](tanada_policy::forks::of_dispatcher).
     pub fn policy(mut self, name: &str) -> Self {
         self.policy = Some(name.to_owned());
+        self
+    }
+
+    /// Sets the fork policy, which may be one of your own: what becomes of forks, and where an idle worker looks for one. It must not use
+    /// the pool; a panic of it ends the process.
+    pub fn fork_policy(mut self, policy: &'static dyn ForkPolicy) -> Self {
+        self.forks = Some(policy);
         self
     }
 
@@ -264,6 +280,8 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             regions,
             replay,
             hooks,
+            record,
+            forks,
         } = self;
         let (observer, governor) = map(observer, governor);
         PoolBuilder {
@@ -278,14 +296,22 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             regions,
             replay,
             hooks,
+            record,
+            forks,
         }
     }
 
+    /// Measures the pool's forks, scopes and spawned closures by `recorder`.
+    pub fn record_forks(mut self, recorder: &ForkRecorder) -> Self {
+        self.record = Some(recorder.clone());
+        self
+    }
+
     /// Returns this builder with the workers and the policy of the environment variables `TANADA_WORKERS` and `TANADA_POLICY`, if they are
-    /// set.
+    /// set, and with the recorder of `TANADA_PROFILE` ([`ForkRecorder::of_environment`]).
     ///
     /// # Errors
-    /// If `TANADA_WORKERS` is not a number.
+    /// If `TANADA_WORKERS` is not a number; and as [`ForkRecorder::of_environment`].
     pub fn from_environment(mut self) -> Result<Self, BuildError> {
         const WORKERS: &str = "TANADA_WORKERS";
         if let Some(value) = std::env::var_os(WORKERS) {
@@ -299,6 +325,9 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         }
         if let Some(value) = std::env::var_os("TANADA_POLICY") {
             self.policy = Some(value.to_string_lossy().into_owned());
+        }
+        if let Some(recorder) = ForkRecorder::of_environment()? {
+            self.record = Some(recorder);
         }
         Ok(self)
     }
@@ -333,10 +362,20 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
                 self.0.made_with::<D>(entry.name, self.1)
             }
         }
-        let name = self
-            .policy
-            .take()
-            .unwrap_or_else(|| DEFAULT_POLICY.to_owned());
+        let asked = self.policy.take();
+        let (name, of_forks) = match asked.as_deref() {
+            None => (DEFAULT_POLICY, forks::find(forks::DEFAULT)?),
+            Some(both) if both.contains('+') => {
+                let (name, of_forks) = both.split_once('+').expect("it has one");
+                (name, forks::find(of_forks)?)
+            }
+            Some(one) => match forks::find(one) {
+                Ok(of_forks) => (DEFAULT_POLICY, of_forks),
+                Err(_) => (one, forks::of_dispatcher(one)),
+            },
+        };
+        self.forks.get_or_insert(of_forks);
+        let name = name.to_owned();
         registry::with(&name, Build(self, scheduled))?
     }
 
@@ -435,6 +474,8 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             governed.clone(),
             schedule,
             self.hooks,
+            self.record.map(|recorder| recorder.pool(name, workers)),
+            self.forks.unwrap_or(&NearFirst),
         );
         let handle = Pool::new(Arc::clone(&pool));
         let stack_size = self.stack_size.unwrap_or_else(default_stack_size);

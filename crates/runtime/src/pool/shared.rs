@@ -2,7 +2,7 @@
 
 use crate::error::GraphError;
 use crate::executable;
-use crate::fork::{ForkShared, Hooks};
+use crate::fork::{ForkShared, Hooks, PoolRecord};
 use crate::governor::{Blocked, Governed};
 use crate::graph::{CHECKS, GraphShared, LOST_CHECK, Order, Own, Watch};
 use crate::process::{self, Process};
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use tanada_policy::{Dispatcher, Placement, Ready, WorkerId};
+use tanada_policy::{Dispatcher, ForkPolicy, Placement, Ready, WorkerId};
 
 /// What all threads of a pool share, whatever its policy.
 pub(crate) struct PoolShared {
@@ -230,6 +230,8 @@ impl PoolShared {
         governed: Option<Arc<Governed>>,
         schedule: Option<Schedule>,
         hooks: Hooks,
+        record: Option<PoolRecord>,
+        fork_policy: &'static dyn ForkPolicy,
     ) -> Arc<Self> {
         let gate = DispatcherGate {
             dispatcher: Some(Arc::clone(dispatcher)),
@@ -253,7 +255,7 @@ impl PoolShared {
             ),
             regions,
             threads: ThreadShared::new(&placement, hooks.threads.clone()),
-            forks: ForkShared::new(&placement, hooks),
+            forks: ForkShared::new(&placement, hooks, record, fork_policy),
             placement,
             graphs: GraphShared::new(watch),
             waiting: AtomicUsize::new(0),

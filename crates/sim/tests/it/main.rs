@@ -5,6 +5,7 @@ mod ahead;
 mod common;
 mod contended;
 mod contracts;
+mod forks;
 mod golden;
 mod machine_files;
 mod native;

@@ -1,0 +1,91 @@
+//! The fork policies as dispatchers of tasks: the laws, on small graphs and on random ones.
+
+use tanada_laws::toy::{self, Idleness};
+use tanada_laws::{Graph, Promises, check};
+use tanada_policy::forks;
+use tanada_policy::registry::{Entry, Visitor};
+use tanada_policy::{Dispatcher, Hints, Placement, draw};
+
+struct Lawful<'a> {
+    graph: &'a Graph,
+    workers: u16,
+    idleness: Idleness,
+}
+
+impl Visitor for Lawful<'_> {
+    type Out = ();
+    fn visit<D: Dispatcher>(self, entry: &'static Entry) {
+        let Lawful {
+            graph,
+            workers,
+            idleness,
+        } = self;
+        let blame = |what: String| {
+            panic!(
+                "{}, {workers} workers, {idleness:?}: {what}\n{graph:#?}",
+                entry.name
+            )
+        };
+        let log = toy::run::<D>(graph, &Placement::flat(workers), 3, idleness);
+        let log = log.unwrap_or_else(|violation| blame(violation.to_string()));
+        let promises = Promises {
+            greedy: entry.greedy,
+        };
+        if let Err(violation) = check(graph, &log, promises) {
+            blame(violation.to_string());
+        }
+    }
+}
+
+fn lawful(graph: &Graph) {
+    for entry in forks::all() {
+        for workers in [1, 2, 3] {
+            for idleness in [Idleness::Poll, Idleness::Sleep] {
+                let case = Lawful {
+                    graph,
+                    workers,
+                    idleness,
+                };
+                forks::with(entry.name, case).expect("it is listed");
+            }
+        }
+    }
+}
+
+#[test]
+fn all_small_graphs() {
+    for tasks in 0..=5 {
+        for set in Graph::reduced_edge_sets(tasks) {
+            let mut graph = Graph::default();
+            for task in 0..tasks {
+                // Some are below the depth at which `cutoff` ends.
+                let hints = Hints::default().with_depth(3 * task as u32);
+                graph.add(hints, 1 + task as u64 % 3);
+            }
+            graph.set_edges(set);
+            lawful(&graph);
+        }
+    }
+}
+
+#[test]
+fn random_graphs() {
+    for seed in 0..60 {
+        let mut draws = 0;
+        let mut below = |most: u64| {
+            draws += 1;
+            draw(seed, tanada_policy::WorkerId(0), draws) % most
+        };
+        let mut graph = Graph::default();
+        for task in 0..40 {
+            let hints = Hints::default()
+                .with_depth(below(12) as u32)
+                .with_footprint(below(3) * 3000);
+            graph.add(hints, below(9));
+            for _ in 0..below(4).min(task) {
+                graph.edge(below(task) as usize, task as usize);
+            }
+        }
+        lawful(&graph);
+    }
+}
