@@ -25,7 +25,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use tanada_policy::Placement;
+use tanada_policy::{Origin, Placement};
 use tanada_queues::{Head, Injector, Mailbox, Ready, Tail, run_queue};
 
 /// Threads that a worker counts in advance.
@@ -338,11 +338,16 @@ impl WorkerCore {
         // Addresses of another stack say nothing of this one.
         let limit = self.pool().forks.demand.limit(self.id.index());
         limit.store(0, Relaxed);
+        // A profile of forks sees each slice as a job: what a suspended closure does later is not part of it.
+        let interrupted = (self.forks.lane.as_ref()).map(|lane| lane.job_begins(Origin::Own));
         // SAFETY: the right is used up hereby.
         let left = unsafe {
             let _ = right;
             thread.resume(self)
         };
+        if let (Some(lane), Some(interrupted)) = (&self.forks.lane, interrupted) {
+            lane.job_ends(interrupted);
+        }
         limit.store(0, Relaxed);
         match left {
             Left::Ended => {
