@@ -89,7 +89,7 @@ pub(crate) struct ForkLocal {
     /// Where the job came from that the worker has found last.
     pub(super) origin: Cell<Origin>,
     /// What the worker's forks are measured by.
-    pub(super) lane: Option<Arc<Lane>>,
+    pub(crate) lane: Option<Arc<Lane>>,
     /// Whether a `join` may be plain.
     may_be_plain: bool,
     /// Whether the policy decides what becomes of each fork.
