@@ -9,6 +9,7 @@ use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use shuttle::{Runner, thread};
 use tanada_runtime::fork::demand::Demand;
+use tanada_runtime::fork::reach::Reach;
 use tanada_runtime::sleep::{Sleep, Woke};
 
 /// A worker's stack address; any above `NEAR`.
@@ -44,7 +45,10 @@ impl Pool {
     /// As `WorkerCore::push_fork`. Returns whether the fork is the base.
     fn push(&self, me: usize) -> bool {
         self.forks.fetch_add(1, SeqCst);
-        !self.demand.announce(&self.sleep) && self.demand.set(me, SP, &self.sleep)
+        !self.demand.announce(&self.sleep)
+            && self
+                .demand
+                .set(me, SP, true, &Reach::new(false), &self.sleep)
     }
 
     /// As `Worker::search`, of a worker that runs forks. Returns when the pool closes.

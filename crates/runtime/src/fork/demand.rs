@@ -6,9 +6,10 @@
 //! Each worker has a word, its *limit*. A `join` at the stack address `sp` is plain if `limit - sp < WINDOW`, wrapping: one load, one
 //! subtraction, one comparison. 0 keeps every fork.
 //!
-//! - The first fork that a worker keeps while nobody is hungry is its *base*: it sets the limit to `NEAR` bytes below its own place. So
-//!   forks near the base are kept as well, those of the next `WINDOW` bytes of stack are plain, and one that is deeper still is kept and
-//!   becomes the base (an unbalanced recursion). When the first closure of the base returns, the limit is 0 again.
+//! - The first fork that a worker keeps while nobody is hungry is its *base*: it sets the limit some way below its own place. So forks near
+//!   the base are kept as well, those of the next `WINDOW` bytes of stack are plain, and one that is deeper still is kept and becomes the
+//!   base (an unbalanced recursion). When the first closure of the base returns, the limit is 0 again. How far the limit lies below the
+//!   base, from `NEAR` to `FAR`, depends on how long the pieces of the recursion take ([`reach`](super::reach)).
 //! - A worker is *hungry* if it sleeps or searches. As long as one is, limits are 0, every fork is kept, and the oldest is stolen first.
 //!   So are some more forks after that, and all while many lie in the deque (`fork/shared.rs`).
 //!
@@ -18,7 +19,7 @@
 //! # No request is lost
 //! *If a worker is hungry, no worker's limit stays above 0: it is 0, or its owner or the hungry worker is about to store 0.*
 //!
-//! The owner stores its limit `x > 0` ([`Demand::set`]), then loads who is idle; if anybody is, it stores 0. The hungry worker announces
+//! The owner stores a limit `x > 0` ([`Demand::set`]), then loads who is idle; if anybody is, it stores 0. The hungry worker announces
 //! itself (it counts itself as searching, or sets its bit), then loads each limit and stores 0 if it is not 0 ([`Demand::request`]); a
 //! worker that goes to sleep has set its bit before it stops being counted, so it is announced without a break. All of these are
 //! sequentially consistent. If the hungry worker's load sees `x`, it stores 0 after it. If it does not see `x`, the load comes before the
@@ -41,6 +42,7 @@
 //!
 //! The test `tests/model_forks.rs` runs this file and `sleep.rs` under shuttle.
 
+use super::reach::Reach;
 use crate::worker::sleep::Sleep;
 use tanada_queues::Padded;
 use tanada_queues::sync::atomic::{
@@ -51,8 +53,11 @@ use tanada_queues::sync::atomic::{
 /// Bytes of stack below the limit in which forks are plain.
 pub const WINDOW: usize = 16 << 10;
 
-/// Bytes of stack below the base in which forks are kept.
+/// Bytes of stack below the base in which forks are kept, at least.
 pub const NEAR: usize = 2 << 10;
+
+/// The same, at most.
+pub const FAR: usize = 64 << 10;
 
 /// The limits of a pool's workers, and those of them that wait inside of a job.
 #[derive(Debug)]
@@ -95,21 +100,37 @@ impl Demand {
     }
 
     /// Worker `me` keeps a fork at the stack address `sp`, when nobody was hungry a moment ago. Returns whether the fork is the worker's
-    /// base from now on.
+    /// base from now on, which it may be if `may_be_base`.
     #[inline]
-    pub fn set(&self, me: usize, sp: usize, sleep: &Sleep) -> bool {
-        let limit = self.limit(me);
-        let now = limit.load(Relaxed);
+    pub fn set(
+        &self,
+        me: usize,
+        sp: usize,
+        may_be_base: bool,
+        reach: &Reach,
+        sleep: &Sleep,
+    ) -> bool {
+        let now = self.limit(me).load(Relaxed);
         // Not `sp > now`: the frame of the fork lies below that of the `join` that compared, which may be above the limit.
         if now != 0 && sp.saturating_add(WINDOW) > now {
+            if let Some(limit) = reach.keep() {
+                self.store(me, limit, sleep);
+            }
             return false;
         }
-        limit.store(sp.saturating_sub(NEAR), SeqCst);
-        if self.is_anyone_hungry(sleep) {
+        may_be_base && self.store(me, reach.begin(sp), sleep)
+    }
+
+    /// Sets the limit of worker `me`, which calls this, to `to`; to 0 if a worker is hungry, and returns false then.
+    #[inline]
+    fn store(&self, me: usize, to: usize, sleep: &Sleep) -> bool {
+        let limit = self.limit(me);
+        limit.store(to, SeqCst);
+        let is_left = !self.is_anyone_hungry(sleep);
+        if !is_left {
             limit.store(0, Relaxed);
-            return false;
         }
-        true
+        is_left
     }
 
     /// The first closure of the base of worker `me` has returned.

@@ -2,6 +2,7 @@
 
 use super::demand::Demand;
 use super::job::{Fifo, Job};
+use super::reach::Reach;
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
 use parking_lot::Mutex;
@@ -78,6 +79,7 @@ pub(crate) struct ForkLocal {
     pub(crate) fifo: Arc<Fifo>,
     /// How many forks are kept although nobody is hungry any more.
     credit: Cell<u32>,
+    reach: Reach,
     /// Where among equally far victims the next search begins.
     start: Cell<usize>,
 }
@@ -103,13 +105,14 @@ impl ForkShared {
         }
     }
 
-    /// Returns what worker `me`, which is made now, alone touches.
-    pub(crate) fn local(&self, me: WorkerId) -> ForkLocal {
+    /// Returns what worker `me`, which is made now, alone touches. `timed`: time may change what it does.
+    pub(crate) fn local(&self, me: WorkerId, timed: bool) -> ForkLocal {
         let owner = self.owners.lock()[me.index()].take();
         ForkLocal {
             deque: RefCell::new(owner.expect("each worker is made once")),
             fifo: Fifo::new(),
             credit: Cell::new(0),
+            reach: Reach::new(timed),
             start: Cell::new(me.index()),
         }
     }
@@ -223,8 +226,10 @@ impl WorkerCore {
             credit.set(CREDIT);
         } else if credit.get() > 0 {
             credit.set(credit.get() - 1);
-        } else if deque.len() < MANY {
-            return demand.set(self.id.index(), sp, &pool.sleep);
+        } else {
+            let may_be_base = deque.len() < MANY;
+            let reach = &self.forks.reach;
+            return demand.set(self.id.index(), sp, may_be_base, reach, &pool.sleep);
         }
         false
     }

@@ -70,7 +70,7 @@ impl WorkerCore {
             id,
             chains: false,
             alone: pool.placement.workers() == 1,
-            forks: pool.forks.local(id),
+            forks: pool.forks.local(id, pool.schedule.is_none()),
             pool,
             stack,
             released: RefCell::default(),
