@@ -53,8 +53,10 @@ fn main() {
     let numbers: Vec<u64> = (0..MANY as u64).map(|at| mixed(at * 0x9e37_79b9)).collect();
     let few = &numbers[..FEW];
     let sum = |numbers: &[u64]| numbers.par_iter().map(|&n| mixed(n)).reduce(|| 0, u64::wrapping_add);
-    // Threads start now.
+    // The threads start now.
+    let start = Instant::now();
     sum(few);
+    eprintln!("start {}", start.elapsed().as_nanos());
     measure("map-reduce", 25, || (), |()| sum(&numbers));
     measure("uneven", 10, || (), |()| {
         (0..MANY as u64 / 10).into_par_iter().map(steps).sum::<u64>()

@@ -49,7 +49,7 @@ static inline uint64_t peers_hash(uint64_t number) {
 }
 
 /* The children of a node of kernel 3. */
-static inline uint32_t peers_twigs(uint64_t name) { return name < UINT64_MAX / 10000 * 1245 ? 8 : 0; }
+static inline uint32_t peers_twigs(uint64_t name) { return name < UINT64_MAX / 100000 * 12480 ? 8 : 0; }
 
 /* `sweeps` Jacobi sweeps over `size` x `size` points, from `a` to `b` and back. The pointers are to the first point; rows are `stride`
  * apart, and the field has a border of one point, which stays as it is. */

@@ -6,9 +6,9 @@ use crate::native::Shared;
 use crate::programs::forks::{KERNELS, Kernel, NATIVE_KERNELS};
 use crate::programs::lines::{ICEORYX, Kind};
 use crate::programs::{
-    Chili, CholeskyCounters, Dinero, FLATS, Ffmpeg, Flat, ForkUnion, Forte, GROWTHS, Growth, Program,
-    Published, Rayon, Sequential, Serial, Tanada, Threads, Tiles, Valgrind, ffmpeg, inline,
-    spawned,
+    Chili, CholeskyCounters, Dinero, FLATS, Ffmpeg, Flat, ForkUnion, Forte, GROWTHS, Growth,
+    Program, Published, Rayon, Sequential, Serial, Tanada, Threads, Tiles, Valgrind, ffmpeg,
+    inline, spawned,
 };
 use std::path::PathBuf;
 use tanada_runtime::{deliveries, policies};

@@ -51,10 +51,10 @@ const LEVELS: u32 = 23;
 /// Children of the root of `uts`; its other nodes have [`TWIGS`] or none.
 const LIMBS: u32 = 2_000;
 const TWIGS: u32 = 8;
-/// A node of `uts` has children if its hash is below this: one in about 8.03.
-const FERTILE: u64 = u64::MAX / 10_000 * 1_245;
+/// A node of `uts` has children if its hash is below this: 0.1248 of them, so that the tree is finite.
+const FERTILE: u64 = u64::MAX / 100_000 * 12_480;
 /// Nodes of `uts`.
-const UTS_NODES: u64 = 0;
+const UTS_NODES: u64 = 522_681;
 const LEAVES: u32 = 1_000_000;
 const QUEENS: u32 = 10;
 const VALUES: usize = 4_000_000;

@@ -8,10 +8,12 @@
 //!
 //! - The first fork that a worker keeps while nobody is hungry is its *base*: it sets the limit some way below its own place. So forks near
 //!   the base are kept as well, those of the next `WINDOW` bytes of stack are plain, and one that is deeper still is kept and becomes the
-//!   base (an unbalanced recursion). When the first closure of the base returns, the limit is 0 again. How far the limit lies below the
-//!   base, from `NEAR` to `FAR`, depends on how long the pieces of the recursion take ([`reach`](super::reach)).
+//!   base (an unbalanced recursion). When the first closure of the base returns, the one before is the base again. If there is none, the
+//!   limit is 0, and the next fork is the base; but if that closure was short, forks below its place are plain, and the next one above it is
+//!   the base: bases climb from small parts of a recursion to larger ones. How far the limit lies below the base, from `NEAR` to `FAR`,
+//!   depends on how long the pieces of the recursion take ([`reach`](super::reach)). A job that a worker runs has bases of its own.
 //! - A worker is *hungry* if it sleeps or searches. As long as one is, limits are 0, every fork is kept, and the oldest is stolen first.
-//!   So are some more forks after that, and all while many lie in the deque (`fork/shared.rs`).
+//!   So are some more forks after that (`fork/shared.rs`), and all while many lie in the deque. Then the next one is the base.
 //!
 //! So a deep recursion on busy workers costs calls, and one on workers of which some are idle costs what a work-stealing deque costs.
 //! The limit lies here and not in thread-local storage, because a thief may write it when the thread has ended.
@@ -42,7 +44,7 @@
 //!
 //! The test `tests/model_forks.rs` runs this file and `sleep.rs` under shuttle.
 
-use super::reach::Reach;
+use super::reach::{Base, Reach};
 use crate::worker::sleep::Sleep;
 use tanada_queues::Padded;
 use tanada_queues::sync::atomic::{
@@ -52,6 +54,10 @@ use tanada_queues::sync::atomic::{
 
 /// Bytes of stack below the limit in which forks are plain.
 pub const WINDOW: usize = 16 << 10;
+
+/// With so many jobs in its deque, a worker keeps every further fork: such a recursion is deep on one side, so that each fork is a small
+/// part of it, and what is plain on the way down is out of reach on the way up.
+const MANY: usize = 32;
 
 /// Bytes of stack below the base in which forks are kept, at least.
 pub const NEAR: usize = 2 << 10;
@@ -99,44 +105,74 @@ impl Demand {
             || sleep.wake_a_sleeper()
     }
 
-    /// Worker `me` keeps a fork at the stack address `sp`, when nobody was hungry a moment ago. Returns whether the fork is the worker's
-    /// base from now on, which it may be if `may_be_base`.
+    /// Worker `me` keeps a fork at the stack address `sp`, when nobody was hungry a moment ago. `kept` forks lie in its deque, this one among
+    /// them. If the fork is the worker's base from now on, returns the one before for [`Demand::clear`].
     #[inline]
     pub fn set(
         &self,
         me: usize,
         sp: usize,
-        may_be_base: bool,
+        kept: usize,
         reach: &Reach,
         sleep: &Sleep,
-    ) -> bool {
+    ) -> Option<Base> {
         let now = self.limit(me).load(Relaxed);
         // Not `sp > now`: the frame of the fork lies below that of the `join` that compared, which may be above the limit.
-        if now != 0 && sp.saturating_add(WINDOW) > now {
+        let is_near = |limit| sp.saturating_add(WINDOW) > limit;
+        if now != 0 && reach.has_base() && is_near(now) {
             if let Some(limit) = reach.keep() {
                 self.store(me, limit, sleep);
             }
-            return false;
+            return None;
         }
-        may_be_base && self.store(me, reach.begin(sp), sleep)
+        if kept >= MANY {
+            return None;
+        }
+        if now == 0 {
+            // A worker was hungry since the base was made: it may have taken all of what is kept.
+            reach.forget();
+        }
+        let before = reach.begin(sp);
+        if let Some(limit) = reach.limit() {
+            self.store(me, limit, sleep);
+        }
+        Some(before)
     }
 
-    /// Sets the limit of worker `me`, which calls this, to `to`; to 0 if a worker is hungry, and returns false then.
+    /// Sets the limit of worker `me`, which calls this, to `to`; to 0 if a worker is hungry.
     #[inline]
-    fn store(&self, me: usize, to: usize, sleep: &Sleep) -> bool {
+    fn store(&self, me: usize, to: usize, sleep: &Sleep) {
         let limit = self.limit(me);
         limit.store(to, SeqCst);
-        let is_left = !self.is_anyone_hungry(sleep);
-        if !is_left {
+        if self.is_anyone_hungry(sleep) {
             limit.store(0, Relaxed);
         }
-        is_left
     }
 
-    /// The first closure of the base of worker `me` has returned.
+    /// The first closure of the base of worker `me` has returned: the one `before` is the base again.
     #[inline]
-    pub fn clear(&self, me: usize) {
+    pub fn clear(&self, me: usize, before: Base, reach: &Reach, sleep: &Sleep) {
+        let limit = self.limit(me);
+        match reach.end(before) {
+            None => limit.store(0, Relaxed),
+            Some(to) if limit.load(Relaxed) != 0 => self.store(me, to, sleep),
+            // A worker has asked.
+            Some(_) => {}
+        }
+    }
+
+    /// Worker `me` begins a job, above whose frame the bases of other jobs lie. Returns the last of these for [`Demand::leave_job`].
+    #[inline]
+    pub fn enter_job(&self, me: usize, reach: &Reach) -> Base {
         self.limit(me).store(0, Relaxed);
+        reach.forget()
+    }
+
+    /// Worker `me` has ended a job, before which it had the base `before`.
+    #[inline]
+    pub fn leave_job(&self, me: usize, before: Base, reach: &Reach) {
+        self.limit(me).store(0, Relaxed);
+        reach.restore(before);
     }
 
     /// Worker `me`, which has announced that it is hungry and found nothing, asks the others to keep forks.

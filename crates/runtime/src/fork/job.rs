@@ -49,7 +49,7 @@ impl Job {
         let before = worker.graph.running();
         worker.graph.run(graph);
         // SAFETY: as above.
-        unsafe { run(job, worker) };
+        worker.in_job(|| unsafe { run(job, worker) });
         worker.end_if_forked();
         worker.graph.run(before);
     }

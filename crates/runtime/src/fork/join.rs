@@ -134,10 +134,10 @@ where
     );
     // SAFETY: the job does not move, and this function neither returns nor unwinds before it has run or this thread has its right back.
     let right = unsafe { fork.ready() };
-    let is_base = worker.push_fork(right, stack_pointer());
+    let base = worker.push_fork(right, stack_pointer());
     let result = catch_unwind(AssertUnwindSafe(|| first(FnContext::new(injected))));
-    if is_base {
-        worker.pool().forks.demand.clear(worker.id.index());
+    if let Some(before) = base {
+        worker.end_base(before);
     }
     let is_back = take_back(worker, &fork);
     match result {

@@ -18,13 +18,16 @@ const SHORT: u64 = 1;
 /// Forks over which the mean is taken.
 const SOME: u32 = 64;
 
+/// The stack address of a base and when it was made, or 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Base(usize, u64);
+
 /// What one worker knows of its recursion.
 #[derive(Debug)]
 pub struct Reach {
     /// Ticks a microsecond, or 0: then the clock decides nothing.
     rate: u64,
-    /// The stack address of the base.
-    base: Cell<usize>,
+    base: Cell<Base>,
     /// Bytes of stack below the base in which forks are kept.
     near: Cell<usize>,
     /// When the worker has looked at the clock last.
@@ -44,7 +47,7 @@ impl Reach {
     fn at(rate: u64) -> Self {
         Reach {
             rate,
-            base: Cell::new(0),
+            base: Cell::default(),
             near: Cell::new(NEAR),
             last: Cell::new(0),
             since: Cell::new(0),
@@ -52,20 +55,64 @@ impl Reach {
         }
     }
 
-    /// The worker keeps a fork at the stack address `sp` as its base. Returns the limit.
+    /// The worker keeps a fork at the stack address `sp` as its base. Returns the one before.
     #[inline]
-    pub(super) fn begin(&self, sp: usize) -> usize {
-        self.base.set(sp);
-        if self.rate != 0 {
-            self.last.set(ticks());
-        }
-        self.limit()
+    pub(super) fn begin(&self, sp: usize) -> Base {
+        let now = if self.rate == 0 { 0 } else { ticks() };
+        self.begin_at(sp, now)
     }
 
-    /// Returns the address down to which forks are kept.
     #[inline]
-    fn limit(&self) -> usize {
-        self.base.get().saturating_sub(self.near.get())
+    fn begin_at(&self, sp: usize, now: u64) -> Base {
+        self.last.set(now);
+        self.base.replace(Base(sp, now))
+    }
+
+    /// The worker has no base from now on. Returns the one before.
+    #[inline]
+    pub(super) fn forget(&self) -> Base {
+        self.base.take()
+    }
+
+    /// The worker has the base `before` again.
+    #[inline]
+    pub(super) fn restore(&self, before: Base) {
+        self.base.set(before);
+    }
+
+    /// The first closure of the base has returned, and the one `before` is the base again. Returns the limit that holds then; `None`: the next
+    /// fork is to be the base.
+    #[inline]
+    pub(super) fn end(&self, before: Base) -> Option<usize> {
+        let now = if self.rate == 0 || before.0 != 0 {
+            0
+        } else {
+            ticks()
+        };
+        self.end_at(before, now)
+    }
+
+    #[inline]
+    fn end_at(&self, before: Base, now: u64) -> Option<usize> {
+        let Base(sp, begun) = self.base.replace(before);
+        let was_short = now.wrapping_sub(begun) < SHORT * self.rate;
+        match before.0 {
+            0 => (sp != 0 && was_short).then_some(sp),
+            _ => self.limit(),
+        }
+    }
+
+    /// Returns whether the worker has a base.
+    #[inline]
+    pub(super) fn has_base(&self) -> bool {
+        self.base.get().0 != 0
+    }
+
+    /// Returns the address down to which forks are kept; `None` without a base.
+    #[inline]
+    pub(super) fn limit(&self) -> Option<usize> {
+        let Base(sp, _) = self.base.get();
+        (sp != 0).then(|| sp.saturating_sub(self.near.get()).max(1))
     }
 
     /// The worker keeps a fork near its base. Returns the limit, if it is another one now.
@@ -101,7 +148,10 @@ impl Reach {
     fn change(&self, now: u64, near: usize) -> Option<usize> {
         self.count.set(0);
         self.since.set(now);
-        (self.near.replace(near) != near).then(|| self.limit())
+        match self.near.replace(near) == near {
+            true => None,
+            false => self.limit(),
+        }
     }
 }
 
@@ -205,9 +255,30 @@ mod tests {
     }
 
     #[test]
+    fn a_base_ends_with_the_one_before() {
+        let reach = Reach::at(1_000);
+        let none = reach.begin_at(SP, 0);
+        let outer = reach.begin_at(SP / 2, 10);
+        assert_eq!(reach.limit(), Some(SP / 2 - NEAR));
+        assert_eq!(reach.end_at(outer, 0), Some(SP - NEAR));
+        assert_eq!(reach.end_at(none, 5_000), None);
+        assert!(!reach.has_base());
+    }
+
+    #[test]
+    fn below_a_base_that_was_short_forks_are_plain() {
+        let reach = Reach::at(1_000);
+        let none = reach.begin_at(SP, 7_000);
+        assert_eq!(reach.end_at(none, 7_500), Some(SP));
+        assert!(!reach.has_base());
+    }
+
+    #[test]
     fn without_a_clock_nothing_changes() {
         let reach = Reach::new(false);
-        assert_eq!(reach.begin(SP), SP - NEAR);
+        let none = reach.begin(SP);
+        assert_eq!(reach.limit(), Some(SP - NEAR));
         assert_eq!(reach.keep(), None);
+        assert_eq!(reach.end(none), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::demand::Demand;
 use super::job::{Fifo, Job};
-use super::reach::Reach;
+use super::reach::{Base, Reach};
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
 use parking_lot::Mutex;
@@ -17,10 +17,6 @@ use tanada_queues::{Injector, Mailbox, Owner, Ready, Steal, Stealer, deque};
 
 /// Forks that a worker keeps after one that it kept because another worker was hungry: that one takes a single fork, and will be back.
 const CREDIT: u32 = 64;
-
-/// With so many jobs in its deque, a worker keeps every further fork: such a recursion is deep on one side, so that each fork is a small
-/// part of it, and what is plain on the way down is out of reach on the way up.
-const MANY: usize = 32;
 
 /// What is called with the panic of a spawned closure.
 type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
@@ -215,9 +211,10 @@ fn end_the_process() -> ! {
 }
 
 impl WorkerCore {
-    /// Puts the second closure of a fork made at the stack address `sp` where thieves reach it. Returns whether it is the base.
+    /// Puts the second closure of a fork made at the stack address `sp` where thieves reach it. If it is the base from now on, returns the
+    /// one before for [`WorkerCore::end_base`].
     #[inline]
-    pub(crate) fn push_fork(&self, fork: Ready, sp: usize) -> bool {
+    pub(crate) fn push_fork(&self, fork: Ready, sp: usize) -> Option<Base> {
         let mut deque = self.forks.deque.borrow_mut();
         deque.push(fork);
         let pool = self.pool();
@@ -227,11 +224,27 @@ impl WorkerCore {
         } else if credit.get() > 0 {
             credit.set(credit.get() - 1);
         } else {
-            let may_be_base = deque.len() < MANY;
-            let reach = &self.forks.reach;
-            return demand.set(self.id.index(), sp, may_be_base, reach, &pool.sleep);
+            let (me, reach) = (self.id.index(), &self.forks.reach);
+            return demand.set(me, sp, deque.len(), reach, &pool.sleep);
         }
-        false
+        None
+    }
+
+    /// The first closure of the base has returned.
+    #[inline]
+    pub(crate) fn end_base(&self, before: Base) {
+        let (pool, reach) = (self.pool(), &self.forks.reach);
+        let demand = &pool.forks.demand;
+        demand.clear(self.id.index(), before, reach, &pool.sleep);
+    }
+
+    /// Calls `run`, which runs a job.
+    #[inline]
+    pub(crate) fn in_job(&self, run: impl FnOnce()) {
+        let (demand, me) = (&self.pool().forks.demand, self.id.index());
+        let before = demand.enter_job(me, &self.forks.reach);
+        run();
+        demand.leave_job(me, before, &self.forks.reach);
     }
 
     /// Takes and returns this worker's newest job.
