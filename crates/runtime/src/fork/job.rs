@@ -128,6 +128,17 @@ impl<L: Latch, F: FnOnce(&WorkerCore, bool) -> R, R> StackJob<L, F, R> {
         body(worker, as_job)
     }
 
+    /// Runs the closure on the thread that made the job, as a thief would.
+    ///
+    /// # Safety
+    /// As [`StackJob::run_inline`].
+    #[cold]
+    #[inline(never)]
+    pub(crate) unsafe fn run_apart(&self, worker: &WorkerCore) {
+        // SAFETY: the caller has the right, and the job is live.
+        unsafe { (self.job.run)(NonNull::from(self).cast(), worker) };
+    }
+
     /// Returns the result of the job, whose latch is open.
     ///
     /// # Panics
