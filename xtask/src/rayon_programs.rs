@@ -28,6 +28,21 @@ const ITERATORS: Program = Program {
     command: "iterators",
     arguments: &[],
 };
+/// In one unit: which functions come into which of several decides whether a filter's loop is compiled into one piece, which doubles its
+/// speed, and says nothing of schedulers.
+const ITERATORS_MANIFEST: &str = "[package]
+name = \"iterators\"
+version = \"0.0.0\"
+edition = \"2024\"
+
+[dependencies]
+rayon = \"1.12\"
+
+[profile.release.package.iterators]
+codegen-units = 1
+
+[workspace]
+";
 const ITERATORS_SOURCE: &str = include_str!("../programs/iterators.rs");
 
 const PROGRAMS: &[Program] = &[
@@ -252,8 +267,7 @@ fn build(
     if program.package == ITERATORS.package {
         fs::create_dir_all(source.join("src")).map_err(error)?;
         fs::write(source.join("src/main.rs"), ITERATORS_SOURCE).map_err(error)?;
-        let manifest = "[package]\nname = \"iterators\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\nrayon = \"1.12\"\n\n[workspace]\n";
-        fs::write(source.join("Cargo.toml"), manifest).map_err(error)?;
+        fs::write(source.join("Cargo.toml"), ITERATORS_MANIFEST).map_err(error)?;
     } else if !source.exists() {
         let asks = folder.join("asks");
         fs::create_dir_all(asks.join("src")).map_err(error)?;

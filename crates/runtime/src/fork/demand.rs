@@ -9,8 +9,8 @@
 //! - The first fork that a worker keeps while nobody is hungry is its *base*: it sets the limit some way below its own place. So forks near
 //!   the base are kept as well, those of the next `WINDOW` bytes of stack are plain, and one that is deeper still is kept and becomes the
 //!   base (an unbalanced recursion). When the first closure of the base returns, the one before is the base again. If there is none, the
-//!   limit is 0, and the next fork is the base; but if that closure was short, forks below its place are plain, and the next one above it is
-//!   the base: bases climb from small parts of a recursion to larger ones. How far the limit lies below the base, from `NEAR` to `FAR`,
+//!   limit is 0, and the next fork is the base; but if that closure was short, forks below its place are plain, and the next one above it
+//!   is the base: bases climb from small parts of a recursion to larger ones. How far the limit lies below the base, from `NEAR` to `FAR`,
 //!   depends on how long the pieces of the recursion take ([`reach`](super::reach)). A job that a worker runs has bases of its own.
 //! - A worker is *hungry* if it sleeps or searches. As long as one is, limits are 0, every fork is kept, and the oldest is stolen first.
 //!   So are some more forks after that (`fork/shared.rs`), and all while many lie in the deque. Then the next one is the base.
@@ -105,8 +105,8 @@ impl Demand {
             || sleep.wake_a_sleeper()
     }
 
-    /// Worker `me` keeps a fork at the stack address `sp`, when nobody was hungry a moment ago. `kept` forks lie in its deque, this one among
-    /// them. If the fork is the worker's base from now on, returns the one before for [`Demand::clear`].
+    /// Worker `me` keeps a fork at the stack address `sp`, when nobody was hungry a moment ago. `kept` forks lie in its deque, this one
+    /// among them. If the fork is the worker's base from now on, returns the one before for [`Demand::clear`].
     #[inline]
     pub fn set(
         &self,

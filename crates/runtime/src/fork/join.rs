@@ -51,9 +51,7 @@ where
 }
 
 /// As [`join_context`](super::join_context), on the pool that `global` returns if this thread is no worker.
-// Each copy of the closures in the caller is another caller of the loops in them, which are then no longer compiled into one piece: a filter
-// on one thread took twice as long.
-#[inline(never)]
+#[inline]
 pub fn join_context_or<G, A, B, RA, RB>(global: G, first: A, second: B) -> (RA, RB)
 where
     G: FnOnce() -> Pool,

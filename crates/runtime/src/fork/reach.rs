@@ -80,8 +80,8 @@ impl Reach {
         self.base.set(before);
     }
 
-    /// The first closure of the base has returned, and the one `before` is the base again. Returns the limit that holds then; `None`: the next
-    /// fork is to be the base.
+    /// The first closure of the base has returned, and the one `before` is the base again. Returns the limit that holds then; `None`: the
+    /// next fork is to be the base.
     #[inline]
     pub(super) fn end(&self, before: Base) -> Option<usize> {
         let now = if self.rate == 0 || before.0 != 0 {
