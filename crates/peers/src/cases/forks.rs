@@ -1,9 +1,9 @@
 //! Recursions that fork without a cutoff: see [`Kernel`].
 //!
 //! `ns_per_task` is the time of the whole recursion for each of its units: forks of `fib`, bodies of `comb` (1 us each), nodes of `tree`
-//! and `uts`, leaves of `skynet`, solutions of `nqueens`, numbers of `quicksort` and `mergesort`, multiplications of `matmul`, calls of `latency`. It
-//! is the least of the runs of a process. A run is timed on a thread that is no worker, and its result is compared with that of the same
-//! recursion without forks.
+//! and `uts`, leaves of `skynet`, solutions of `nqueens`, numbers of `quicksort` and `mergesort`, multiplications of `matmul`, calls of
+//! `latency`. It is the least of the runs of a process. A run is timed on a thread that is no worker, and its result is compared with that
+//! of the same recursion without forks.
 
 use super::{Case, Job};
 use crate::Fallible;
