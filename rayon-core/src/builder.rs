@@ -235,10 +235,12 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
                 ErrorKind::CurrentThreadAlreadyInPool,
             ));
         }
-        let threads = self.threads().min(crate::max_num_threads());
+        // Asked once: that reads files.
+        let available = available_threads();
+        let threads = self.threads(available).min(crate::max_num_threads());
         // Threads that are not bound lie nowhere, so that caches say nothing of them. Reading those, 70 small files, takes half a
         // millisecond of each program's start.
-        let machine = Topology::flat(0..available_threads() as u32).map_err(io::Error::other)?;
+        let machine = Topology::flat(0..available as u32).map_err(io::Error::other)?;
         let mut builder = Pool::builder()
             .workers(threads as u32)
             .bind(Bind::Off)
@@ -312,19 +314,19 @@ impl<S> ThreadPoolBuilder<S> {
         }
     }
 
-    /// Returns the number of threads: as set, or as `RAYON_NUM_THREADS` says, or else that of the hardware threads that the process may
-    /// use.
-    fn threads(&self) -> usize {
+    /// Returns the number of threads: as set, or as `RAYON_NUM_THREADS` says, or else `available`, that of the hardware threads that the
+    /// process may use.
+    fn threads(&self, available: usize) -> usize {
         if self.num_threads > 0 {
             return self.num_threads;
         }
         let from = |variable| std::env::var(variable).ok()?.parse::<usize>().ok();
         match from("RAYON_NUM_THREADS") {
-            Some(0) => available_threads(),
+            Some(0) => available,
             Some(threads) => threads,
             None => from("RAYON_RS_NUM_CPUS")
                 .filter(|threads| *threads > 0)
-                .unwrap_or_else(available_threads),
+                .unwrap_or(available),
         }
     }
 

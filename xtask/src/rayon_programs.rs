@@ -11,7 +11,7 @@ use clap::Args;
 
 use crate::rayon::{copy, fetched};
 
-/// A program of crates.io.
+/// A program of crates.io, or [`ITERATORS`].
 struct Program {
     package: &'static str,
     version: &'static str,
@@ -20,6 +20,30 @@ struct Program {
     /// Its arguments; `FILES` stands for all files of the text tree, `IMAGES` for all images.
     arguments: &'static [&'static str],
 }
+
+/// Our own program of rayon's iterators, which times its parts itself.
+const ITERATORS: Program = Program {
+    package: "iterators",
+    version: "0.0.0",
+    command: "iterators",
+    arguments: &[],
+};
+/// In one unit: which functions come into which of several decides whether a filter's loop is compiled into one piece, which doubles its
+/// speed, and says nothing of schedulers.
+const ITERATORS_MANIFEST: &str = "[package]
+name = \"iterators\"
+version = \"0.0.0\"
+edition = \"2024\"
+
+[dependencies]
+rayon = \"1.12\"
+
+[profile.release.package.iterators]
+codegen-units = 1
+
+[workspace]
+";
+const ITERATORS_SOURCE: &str = include_str!("../programs/iterators.rs");
 
 const PROGRAMS: &[Program] = &[
     Program {
@@ -98,7 +122,7 @@ fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String
     };
     let mut same = true;
     let mut built = Vec::new();
-    for program in PROGRAMS.iter().filter(wanted) {
+    for program in PROGRAMS.iter().chain([&ITERATORS]).filter(wanted) {
         let executables = match build(root, folder, program, options.built) {
             Ok(executables) => executables,
             Err(why) => {
@@ -120,6 +144,13 @@ fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String
         return Err("none of them builds".into());
     }
     if options.build {
+        return Ok(same);
+    }
+    let parts = built.extract_if(.., |(program, _)| program.package == ITERATORS.package);
+    for (_, executables) in Vec::from_iter(parts) {
+        same &= compare_parts(&executables, options)?;
+    }
+    if built.is_empty() {
         return Ok(same);
     }
     let inputs = folder.join("inputs");
@@ -162,6 +193,60 @@ fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String
     Ok(same)
 }
 
+/// Runs both builds of [`ITERATORS`] by turns and prints a table of its parts. Returns whether they computed the same.
+fn compare_parts(executables: &[PathBuf; 2], options: &Options) -> Result<bool, String> {
+    let mut parts: Vec<(String, [f64; 2])> = Vec::new();
+    let mut results = Vec::new();
+    for round in 0..options.rounds {
+        for which in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
+            let mut command = under(&executables[which], options);
+            let output = command.output().map_err(|error| error.to_string())?;
+            let text = String::from_utf8_lossy(&output.stderr);
+            if !output.status.success() {
+                return Err(format!("iterators failed: {text}"));
+            }
+            results.push(output.stdout);
+            for line in text.lines() {
+                let (name, time) = line.rsplit_once(' ').ok_or("a line without a time")?;
+                let time: f64 = time.parse().map_err(|_| format!("no time: {line}"))?;
+                let place = parts.iter().position(|(part, _)| part == name);
+                let place = place.unwrap_or_else(|| {
+                    parts.push((name.to_owned(), [f64::INFINITY; 2]));
+                    parts.len() - 1
+                });
+                parts[place].1[which] = parts[place].1[which].min(time);
+            }
+        }
+    }
+    println!(
+        "{:16} {:>10} {:>10} {:>6}  least of {} rounds",
+        "iterators", "rayon/us", "tanada/us", "ratio", options.rounds
+    );
+    for (name, [rayon, tanada]) in parts {
+        let ratio = tanada / rayon;
+        let [rayon, tanada] = [rayon, tanada].map(|time| time / 1e3);
+        println!("{name:16} {rayon:10.2} {tanada:10.2} {ratio:6.3}");
+    }
+    let same = results.iter().all(|result| result == &results[0]);
+    if !same {
+        println!("iterators: two runs differ");
+    }
+    Ok(same)
+}
+
+/// Returns the command of an executable, behind that of [`Options::under`].
+fn under(executable: &Path, options: &Options) -> Command {
+    let mut under = options.under.split_whitespace();
+    match under.next() {
+        Some(first) => {
+            let mut command = Command::new(first);
+            command.args(under).arg(executable);
+            command
+        }
+        None => Command::new(executable),
+    }
+}
+
 /// Builds the program twice, or takes what is `built`, and returns both executables: with the published package and with ours.
 fn build(
     root: &Path,
@@ -179,7 +264,11 @@ fn build(
         };
     }
     let source = folder.join(program.package);
-    if !source.exists() {
+    if program.package == ITERATORS.package {
+        fs::create_dir_all(source.join("src")).map_err(error)?;
+        fs::write(source.join("src/main.rs"), ITERATORS_SOURCE).map_err(error)?;
+        fs::write(source.join("Cargo.toml"), ITERATORS_MANIFEST).map_err(error)?;
+    } else if !source.exists() {
         let asks = folder.join("asks");
         fs::create_dir_all(asks.join("src")).map_err(error)?;
         fs::write(asks.join("src/lib.rs"), "").map_err(error)?;
@@ -274,15 +363,7 @@ fn once(
             copy(&inputs.join(part), &work.join(part)).map_err(error)?;
         }
     }
-    let mut under = options.under.split_whitespace();
-    let mut command = match under.next() {
-        Some(first) => {
-            let mut command = Command::new(first);
-            command.args(under).arg(executable);
-            command
-        }
-        None => Command::new(executable),
-    };
+    let mut command = under(executable, options);
     for &argument in program.arguments {
         match argument {
             "FILES" => command.args(files(&work, "text").map_err(error)?),

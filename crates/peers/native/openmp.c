@@ -206,10 +206,87 @@ static uint64_t sum(const struct peers_node *node) {
     return node->value + left + right;
 }
 
+static uint64_t uts(uint64_t name, uint32_t count);
+
+static uint64_t uts_children(uint64_t name, uint32_t first, uint32_t last) {
+    if (last - first == 1) {
+        uint64_t child = peers_hash(name + last);
+        return uts(child, peers_twigs(child));
+    }
+    uint32_t middle = first + (last - first) / 2;
+    uint64_t a, b;
+#pragma omp task shared(b) firstprivate(name, middle, last)
+    b = uts_children(name, middle, last);
+    a = uts_children(name, first, middle);
+#pragma omp taskwait
+    return a + b;
+}
+
+static uint64_t uts(uint64_t name, uint32_t count) {
+    return count == 0 ? 1 : 1 + uts_children(name, 0, count);
+}
+
+static uint64_t skynet(uint64_t from, uint64_t size);
+
+static uint64_t skynet_children(uint64_t from, uint64_t size, uint64_t first, uint64_t last) {
+    if (last - first == 1)
+        return skynet(from + first * size, size);
+    uint64_t middle = first + (last - first) / 2;
+    uint64_t a, b;
+#pragma omp task shared(b) firstprivate(from, size, middle, last)
+    b = skynet_children(from, size, middle, last);
+    a = skynet_children(from, size, first, middle);
+#pragma omp taskwait
+    return a + b;
+}
+
+static uint64_t skynet(uint64_t from, uint64_t size) {
+    return size == 1 ? from : skynet_children(from, size / 10, 0, 10);
+}
+
+static uint64_t queens(uint32_t rows, uint32_t row, uint32_t columns, uint32_t left, uint32_t right);
+
+static uint64_t places(uint32_t rows, uint32_t row, uint32_t columns, uint32_t left, uint32_t right, uint32_t free) {
+    uint32_t first = free & -free;
+    if (free == 0)
+        return 0;
+    if (free == first)
+        return queens(rows, row + 1, columns | free, (left | free) << 1, (right | free) >> 1);
+    uint64_t a, b;
+#pragma omp task shared(b) firstprivate(rows, row, columns, left, right, free, first)
+    b = places(rows, row, columns, left, right, free & ~first);
+    a = places(rows, row, columns, left, right, first);
+#pragma omp taskwait
+    return a + b;
+}
+
+static uint64_t queens(uint32_t rows, uint32_t row, uint32_t columns, uint32_t left, uint32_t right) {
+    if (row == rows)
+        return 1;
+    return places(rows, row, columns, left, right, ~(columns | left | right) & ((1u << rows) - 1));
+}
+
+static uint64_t run_kernel(uint32_t kernel, uint32_t size, const struct peers_node *tree) {
+    switch (kernel) {
+    case 0:
+        return fib(size);
+    case 1:
+        return comb(size);
+    case 2:
+        return sum(tree);
+    case 3:
+        return uts(0, size);
+    case 4:
+        return skynet(0, size);
+    default:
+        return queens(size, 0, 0, 0, 0);
+    }
+}
+
 uint64_t peer_fork(uint32_t kernel, uint32_t size, const struct peers_node *tree) {
     uint64_t result = 0;
 #pragma omp parallel num_threads(workers_now)
 #pragma omp single
-    result = kernel == 0 ? fib(size) : kernel == 1 ? comb(size) : sum(tree);
+    result = run_kernel(kernel, size, tree);
     return result;
 }

@@ -35,9 +35,21 @@ struct peers_node {
     uint64_t value;
 };
 
-/* A recursion that forks without a cutoff; its result. `kernel` 0: the Fibonacci number `size`. 1: the rest, `size - 1` and
- * so on, and `peers_task(size)`, which is forked. 2: the sum of the values of `tree`. */
+/* A recursion that forks without a cutoff; its result. `kernel` 0: the Fibonacci number `size`. 1: the rest, `size - 1` and so on, and
+ * `peers_task(size)`, which is forked. 2: the sum of the values of `tree`. 3: the number of nodes of a tree whose root has `size` children.
+ * 4: the sum of the numbers below `size`, a power of ten. 5: the number of ways to place `size` queens. */
 PEERS_API uint64_t peer_fork(uint32_t kernel, uint32_t size, const struct peers_node *tree);
+
+/* A number that looks random (SplitMix64). */
+static inline uint64_t peers_hash(uint64_t number) {
+    uint64_t mixed = number * 0x9e3779b97f4a7c15;
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
+    return mixed ^ (mixed >> 31);
+}
+
+/* The children of a node of kernel 3. */
+static inline uint32_t peers_twigs(uint64_t name) { return name < UINT64_MAX / 100000 * 12480 ? 8 : 0; }
 
 /* `sweeps` Jacobi sweeps over `size` x `size` points, from `a` to `b` and back. The pointers are to the first point; rows are `stride`
  * apart, and the field has a border of one point, which stays as it is. */

@@ -223,10 +223,80 @@ uint64_t sum(const peers_node *node) {
     both([&] { left = sum(node->left); }, [&] { right = sum(node->right); });
     return node->value + left + right;
 }
+
+uint64_t uts(uint64_t name, uint32_t count);
+
+uint64_t uts_children(uint64_t name, uint32_t first, uint32_t last) {
+    if (last - first == 1) {
+        uint64_t child = peers_hash(name + last);
+        return uts(child, peers_twigs(child));
+    }
+    uint32_t middle = first + (last - first) / 2;
+    uint64_t a, b;
+    both([&] { a = uts_children(name, first, middle); }, [&] { b = uts_children(name, middle, last); });
+    return a + b;
+}
+
+uint64_t uts(uint64_t name, uint32_t count) { return count == 0 ? 1 : 1 + uts_children(name, 0, count); }
+
+uint64_t skynet(uint64_t from, uint64_t size);
+
+uint64_t skynet_children(uint64_t from, uint64_t size, uint64_t first, uint64_t last) {
+    if (last - first == 1)
+        return skynet(from + first * size, size);
+    uint64_t middle = first + (last - first) / 2;
+    uint64_t a, b;
+    both([&] { a = skynet_children(from, size, first, middle); }, [&] { b = skynet_children(from, size, middle, last); });
+    return a + b;
+}
+
+uint64_t skynet(uint64_t from, uint64_t size) {
+    return size == 1 ? from : skynet_children(from, size / 10, 0, 10);
+}
+
+struct board {
+    uint32_t rows, row, columns, left, right;
+};
+
+uint64_t queens(board at);
+
+uint64_t places(board at, uint32_t free) {
+    uint32_t first = free & -free;
+    if (free == 0)
+        return 0;
+    if (free == first)
+        return queens({at.rows, at.row + 1, at.columns | free, (at.left | free) << 1, (at.right | free) >> 1});
+    uint64_t a, b;
+    both([&] { a = places(at, first); }, [&] { b = places(at, free & ~first); });
+    return a + b;
+}
+
+uint64_t queens(board at) {
+    if (at.row == at.rows)
+        return 1;
+    return places(at, ~(at.columns | at.left | at.right) & ((1u << at.rows) - 1));
+}
+
+uint64_t run_kernel(uint32_t kernel, uint32_t size, const peers_node *tree) {
+    switch (kernel) {
+    case 0:
+        return fib(size);
+    case 1:
+        return comb(size);
+    case 2:
+        return sum(tree);
+    case 3:
+        return uts(0, size);
+    case 4:
+        return skynet(0, size);
+    default:
+        return queens({size, 0, 0, 0, 0});
+    }
+}
 } // namespace
 
 uint64_t peer_fork(uint32_t kernel, uint32_t size, const peers_node *tree) {
     uint64_t result = 0;
-    arena->execute([&] { result = kernel == 0 ? fib(size) : kernel == 1 ? comb(size) : sum(tree); });
+    arena->execute([&] { result = run_kernel(kernel, size, tree); });
     return result;
 }

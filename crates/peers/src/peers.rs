@@ -6,9 +6,9 @@ use crate::native::Shared;
 use crate::programs::forks::{KERNELS, Kernel, NATIVE_KERNELS};
 use crate::programs::lines::{ICEORYX, Kind};
 use crate::programs::{
-    Chili, CholeskyCounters, Dinero, FLATS, Ffmpeg, Flat, ForkUnion, GROWTHS, Growth, Program,
-    Published, Rayon, Sequential, Serial, Tanada, Threads, Tiles, Valgrind, ffmpeg, inline,
-    spawned,
+    Chili, CholeskyCounters, Dinero, FLATS, Ffmpeg, Flat, ForkUnion, Forte, GROWTHS, Growth,
+    Program, Published, Rayon, Sequential, Serial, Tanada, Threads, Tiles, Valgrind, ffmpeg,
+    inline, spawned,
 };
 use std::path::PathBuf;
 use tanada_runtime::{deliveries, policies};
@@ -46,6 +46,7 @@ enum Start {
     RayonCounters,
     CholeskyCounters,
     Chili,
+    Forte,
     ForkUnion,
     Ffmpeg,
     /// A tool of Valgrind's.
@@ -161,6 +162,8 @@ fn others() -> Vec<Peer> {
             "rayon: tasks spawned at a count of zero"
         ANY "chili" [flat forks stencil idle regions] => Start::Chili;
             "chili: joins at a heartbeat"
+        ANY "forte" [forks] => Start::Forte;
+            "forte: joins at a heartbeat"
         ANY "fork_union" [flat stencil idle regions] => Start::ForkUnion;
             "fork_union: parallel loops of spinning threads"
         ANY "onetbb" [wavefront build flat dynamic cholesky forks stencil idle regions] => native!("TBB");
@@ -300,6 +303,10 @@ impl Start {
                 let why = "built without it (cargo run --release -p peers --features iceoryx2)";
                 return Some(why.to_owned());
             }
+            Start::Forte if !Forte::IS_BUILT => {
+                let why = "built without it (cargo run --release -p peers --features forte)";
+                return Some(why.to_owned());
+            }
             Start::Ffmpeg => ("ffmpeg", "Debian: apt install ffmpeg"),
             Start::Valgrind(_) => ("valgrind", "Debian: apt install valgrind"),
             Start::Dinero => (
@@ -409,6 +416,7 @@ impl Peer {
             Start::RayonCounters => Box::new(Rayon::open(workers, inline)?),
             Start::CholeskyCounters => Box::new(CholeskyCounters::open(workers)?),
             Start::Chili => Box::new(Chili::open(workers)),
+            Start::Forte => Forte::open(workers)?,
             Start::ForkUnion => Box::new(ForkUnion::open(workers)?),
             Start::Ffmpeg => Box::new(Ffmpeg::open(workers)?),
             Start::Valgrind(tool) => Box::new(Valgrind::open(tool)),

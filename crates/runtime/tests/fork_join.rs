@@ -616,3 +616,41 @@ fn overflows() {
     let pool = pool(2);
     fork::install(&pool, || down(0));
 }
+
+/// Waits in each other: each scope waits for the closure that it has spawned, which opens the next one.
+fn wait_in_waits(depth: usize, ran: &AtomicUsize) {
+    ran.fetch_add(1, Relaxed);
+    if depth > 1 {
+        fork::scope(|scope| scope.spawn(|_| wait_in_waits(depth - 1, ran)));
+    }
+}
+
+#[test]
+fn a_million_waits_in_each_other_end_or_are_a_stack_overflow() {
+    // What is nested is the program's own recursion: with little stack it overflows, as it would without a pool.
+    let (status, text) = run_in_own_process("waits_on_little_stack", &[]);
+    assert!(!status.success());
+    assert!(text.contains("has overflowed its stack"), "{text}");
+    // With enough it ends, of which a tenth shall do: all would take a gigabyte.
+    let (status, text) = run_in_own_process("waits_on_much_stack", &[]);
+    assert!(status.success(), "{text}");
+}
+
+fn wait_in(depth: usize, stack_size: usize) {
+    let pool = Pool::builder().workers(2).stack_size(stack_size).build();
+    let ran = AtomicUsize::new(0);
+    fork::install(&pool.expect("a pool"), || wait_in_waits(depth, &ran));
+    assert_eq!(ran.load(Relaxed), depth);
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn waits_on_little_stack() {
+    wait_in(1_000_000, 2 << 20);
+}
+
+#[test]
+#[ignore = "in a process of its own"]
+fn waits_on_much_stack() {
+    wait_in(100_000, 512 << 20);
+}

@@ -8,7 +8,8 @@ use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use shuttle::{Runner, thread};
-use tanada_runtime::fork::demand::Demand;
+use tanada_runtime::fork::demand::{Demand, WINDOW};
+use tanada_runtime::fork::reach::{Base, Reach};
 use tanada_runtime::sleep::{Sleep, Woke};
 
 /// A worker's stack address; any above `NEAR`.
@@ -41,10 +42,13 @@ impl Pool {
         self.forks.fetch_update(SeqCst, SeqCst, less).is_ok()
     }
 
-    /// As `WorkerCore::push_fork`. Returns whether the fork is the base.
-    fn push(&self, me: usize) -> bool {
-        self.forks.fetch_add(1, SeqCst);
-        !self.demand.announce(&self.sleep) && self.demand.set(me, SP, &self.sleep)
+    /// As `WorkerCore::push_fork`, at the stack address `sp`.
+    fn push(&self, me: usize, sp: usize, reach: &Reach) -> Option<Base> {
+        let kept = self.forks.fetch_add(1, SeqCst) + 1;
+        match self.demand.announce(&self.sleep) {
+            true => None,
+            false => self.demand.set(me, sp, kept, reach, &self.sleep),
+        }
     }
 
     /// As `Worker::search`, of a worker that runs forks. Returns when the pool closes.
@@ -75,9 +79,10 @@ impl Pool {
     }
 }
 
-/// Worker 0 is busy and keeps a fork while worker 1 goes to sleep. Once the other one sleeps, the limit of worker 0 is 0, or worker 0 has
-/// announced a fork and so wakes it: it never sleeps for good beside plain forks.
-fn request() {
+/// Worker 0 is busy and keeps `forks` forks, each far below the one before, while worker 1 goes to sleep; then the inner ones end. Once the
+/// other one sleeps, the limit of worker 0 is 0, or worker 0 has announced a fork and so wakes it: it never sleeps for good beside plain
+/// forks.
+fn request(forks: usize) {
     let pool = Pool::new(2);
     pool.enter(0);
     let other = {
@@ -88,22 +93,23 @@ fn request() {
             pool.work(1, |_| ());
         })
     };
-    // Nobody may be hungry yet: then this becomes the base.
-    let base = pool.push(0);
+    // Nobody may be hungry yet: then these become bases.
+    let reach = Reach::new(false);
+    let push = |depth| pool.push(0, SP - depth * 2 * WINDOW, &reach);
+    let mut bases: Vec<Option<Base>> = (0..forks).map(push).collect();
+    for base in bases.drain(1..).rev().flatten() {
+        pool.demand.clear(0, base, &reach, &pool.sleep);
+    }
     while !pool.sleep.is_anyone_idle() {
         thread::yield_now();
     }
-    if base {
-        // The other worker is hungry, so sooner or later it has stored 0.
-        while pool.demand.limit(0).load(SeqCst) != 0 {
-            thread::yield_now();
-        }
-    } else {
-        assert_eq!(pool.demand.limit(0).load(SeqCst), 0);
+    // The other worker is hungry, so sooner or later it, or this one, has stored 0.
+    while pool.demand.limit(0).load(SeqCst) != 0 {
+        thread::yield_now();
     }
     // What the next `join` does. It must be run, whatever the other worker does now.
-    pool.push(0);
-    while pool.ran.load(SeqCst) < 2 {
+    push(0);
+    while pool.ran.load(SeqCst) < forks + 1 {
         thread::yield_now();
     }
     pool.sleep.close();
@@ -120,7 +126,7 @@ fn help() {
         thread::spawn(move || {
             pool.enter(1);
             // It has stolen the fork, and forks itself.
-            pool.push(1);
+            pool.push(1, SP, &Reach::new(false));
             meeting.wait();
             pool.done.store(true, SeqCst);
             pool.demand.waits.wake_if_asleep(0);
@@ -175,9 +181,11 @@ fn all_run(workers: usize, total: usize) {
             })
         })
         .collect();
+    let reach = Reach::new(false);
     for _ in 0..total {
-        pool.push(0);
-        pool.demand.clear(0);
+        if let Some(before) = pool.push(0, SP, &reach) {
+            pool.demand.clear(0, before, &reach, &pool.sleep);
+        }
     }
     pool.demand.waits.begin_search(0);
     while !pool.done.load(SeqCst) {
@@ -203,7 +211,8 @@ fn explore(scenario: fn()) {
 #[test]
 fn no_request_is_lost() {
     // Threads that wait by looking need a fair scheduler.
-    Runner::new(RandomScheduler::new(40_000), Default::default()).run(request);
+    Runner::new(RandomScheduler::new(40_000), Default::default()).run(|| request(1));
+    Runner::new(RandomScheduler::new(40_000), Default::default()).run(|| request(3));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Recursions that fork without a cutoff: see [`Kernel`].
 //!
-//! `ns_per_task` is the time of the whole recursion for each of its units: forks of `fib`, bodies of `comb` (1 us each), nodes of `tree`,
-//! leaves of `skynet`, solutions of `nqueens`, numbers of `quicksort` and `mergesort`, multiplications of `matmul`, calls of `latency`. It
-//! is the least of the runs of a process. A run is timed on a thread that is no worker, and its result is compared with that of the same
-//! recursion without forks.
+//! `ns_per_task` is the time of the whole recursion for each of its units: forks of `fib`, bodies of `comb` (1 us each), nodes of `tree`
+//! and `uts`, leaves of `skynet`, solutions of `nqueens`, numbers of `quicksort` and `mergesort`, multiplications of `matmul`, calls of
+//! `latency`. It is the least of the runs of a process. A run is timed on a thread that is no worker, and its result is compared with that
+//! of the same recursion without forks.
 
 use super::{Case, Job};
 use crate::Fallible;
@@ -15,7 +15,7 @@ use std::time::Instant;
 
 pub(crate) const CASE: Case = Case {
     name: "forks",
-    about: "recursions that fork without a cutoff: fib, comb, tree, skynet, nqueens, quicksort, mergesort, matmul, latency",
+    about: "recursions that fork without a cutoff: fib, comb, tree, uts, skynet, nqueens, quicksort, mergesort, matmul, latency",
     workload: None,
     workers: &[1, 2],
     params: || KERNELS.map(|kernel| kernel.params().to_owned()).into(),

@@ -60,6 +60,8 @@ struct Joins;
 impl Fork for Joins {
     type Scope<'s> = Scope<'s>;
 
+    const SECOND_FIRST: bool = true;
+
     #[inline]
     fn join<A: Send, B: Send>(
         scope: &mut Scope<'_>,

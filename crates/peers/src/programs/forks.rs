@@ -9,27 +9,31 @@ pub(crate) enum Kernel {
     Fib = 0,
     /// The rest, and a body of 1 us that is forked, 5,000 levels deep: little to steal at a time.
     Comb = 1,
-    /// The sum of all nodes of a binary tree on the heap.
+    /// The sum of all nodes of a binary tree on the heap, which every runtime walks in the order in which the nodes lie there.
     Tree = 2,
+    /// The size of a tree of which each node has 8 children or none, by chance: after the binomial trees of "UTS: An Unbalanced Tree Search
+    /// Benchmark" (Olivier et al., LCPC 2006), with another hash.
+    Uts = 3,
     /// The sum of a million numbers, ten forks a level.
-    Skynet = 3,
+    Skynet = 4,
     /// All solutions for 10 queens, a fork a place.
-    Queens = 4,
+    Queens = 5,
     /// Four million numbers, sorted in place.
-    Quicksort = 5,
+    Quicksort = 6,
     /// The same, by merging.
-    Mergesort = 6,
+    Mergesort = 7,
     /// The product of two matrices of 768 x 768 numbers, in quarters.
-    Matmul = 7,
+    Matmul = 8,
     /// From a thread that is no worker: 64 empty leaves.
-    Latency = 8,
+    Latency = 9,
 }
 
 /// All kernels.
-pub(crate) const KERNELS: [Kernel; 9] = [
+pub(crate) const KERNELS: [Kernel; 10] = [
     Kernel::Fib,
     Kernel::Comb,
     Kernel::Tree,
+    Kernel::Uts,
     Kernel::Skynet,
     Kernel::Queens,
     Kernel::Quicksort,
@@ -39,11 +43,19 @@ pub(crate) const KERNELS: [Kernel; 9] = [
 ];
 
 /// How many of [`KERNELS`], from the first, native peers run.
-pub(crate) const NATIVE_KERNELS: usize = 3;
+pub(crate) const NATIVE_KERNELS: usize = 6;
 
 const FIB: u32 = 32;
 const TEETH: u32 = 5_000;
 const LEVELS: u32 = 23;
+/// Children of the root of `uts`; its other nodes have [`TWIGS`] or none.
+const LIMBS: u32 = 2_000;
+const TWIGS: u32 = 8;
+/// A node of `uts` has children if its hash is below this: 0.1248 of them, so that the tree is finite.
+const FERTILE: u64 = u64::MAX / 100_000 * 12_480;
+/// Nodes of `uts`.
+const UTS_NODES: u64 = 522_681;
+const LEAVES: u32 = 1_000_000;
 const QUEENS: u32 = 10;
 const VALUES: usize = 4_000_000;
 const SIDE: usize = 768;
@@ -61,6 +73,7 @@ impl Kernel {
             Kernel::Fib => "fib",
             Kernel::Comb => "comb",
             Kernel::Tree => "tree",
+            Kernel::Uts => "uts",
             Kernel::Skynet => "skynet",
             Kernel::Queens => "nqueens",
             Kernel::Quicksort => "quicksort",
@@ -76,7 +89,8 @@ impl Kernel {
             Kernel::Fib => 3_524_577.0,
             Kernel::Comb => f64::from(TEETH),
             Kernel::Tree => f64::from((1_u32 << LEVELS) - 1),
-            Kernel::Skynet => 1e6,
+            Kernel::Uts => UTS_NODES as f64,
+            Kernel::Skynet => f64::from(LEAVES),
             Kernel::Queens => 724.0,
             Kernel::Quicksort | Kernel::Mergesort => VALUES as f64,
             Kernel::Matmul => (SIDE * SIDE * SIDE) as f64,
@@ -91,6 +105,9 @@ impl Kernel {
         match self {
             Kernel::Fib => FIB,
             Kernel::Comb => TEETH,
+            Kernel::Uts => LIMBS,
+            Kernel::Skynet => LEAVES,
+            Kernel::Queens => QUEENS,
             _ => LEVELS,
         }
     }
@@ -114,13 +131,14 @@ pub(crate) struct Node {
     value: u64,
 }
 
+/// Returns a tree that is made from the root to the leaves and from left to right, so that its nodes lie in the order of such a walk.
 fn tree(levels: u32, value: u64) -> Option<Box<Node>> {
     (levels > 0).then(|| {
-        Box::new(Node {
-            left: tree(levels - 1, value * 2),
-            right: tree(levels - 1, value * 2 + 1),
-            value,
-        })
+        let (left, right) = (None, None);
+        let mut node = Box::new(Node { left, right, value });
+        node.left = tree(levels - 1, value * 2);
+        node.right = tree(levels - 1, value * 2 + 1);
+        node
     })
 }
 
@@ -166,6 +184,9 @@ pub(crate) trait Fork {
     /// What a closure needs to fork.
     type Scope<'s>;
 
+    /// Whether one thread runs the second closure before the first.
+    const SECOND_FIRST: bool = false;
+
     /// Runs both, perhaps at the same time.
     fn join<A: Send, B: Send>(
         scope: &mut Self::Scope<'_>,
@@ -196,7 +217,8 @@ pub(crate) fn run<F: Fork>(fork: &mut F::Scope<'_>, kernel: Kernel, inputs: &mut
         Kernel::Fib => fib::<F>(fork, FIB),
         Kernel::Comb => comb::<F>(fork, TEETH),
         Kernel::Tree => sum::<F>(fork, inputs.tree.as_deref()),
-        Kernel::Skynet => skynet::<F>(fork, 0, 1_000_000),
+        Kernel::Uts => uts::<F>(fork, 0, LIMBS),
+        Kernel::Skynet => skynet::<F>(fork, 0, u64::from(LEAVES)),
         Kernel::Queens => queens::<F>(fork, 0, [0; 3]),
         Kernel::Quicksort => {
             quicksort::<F>(fork, &mut inputs.sorted);
@@ -248,12 +270,47 @@ fn comb<F: Fork>(fork: &mut F::Scope<'_>, teeth: u32) -> u64 {
 
 fn sum<F: Fork>(fork: &mut F::Scope<'_>, node: Option<&Node>) -> u64 {
     let Some(node) = node else { return 0 };
-    let (left, right) = F::join(
+    // The order of the walk matters more than the forks: the nodes lie on the heap from left to right.
+    let (first, second) = match F::SECOND_FIRST {
+        false => (&node.left, &node.right),
+        true => (&node.right, &node.left),
+    };
+    let (first, second) = F::join(
         fork,
-        |fork| sum::<F>(fork, node.left.as_deref()),
-        |fork| sum::<F>(fork, node.right.as_deref()),
+        |fork| sum::<F>(fork, first.as_deref()),
+        |fork| sum::<F>(fork, second.as_deref()),
     );
-    node.value + left + right
+    node.value + first + second
+}
+
+/// Returns a number that looks random (SplitMix64).
+fn hash(number: u64) -> u64 {
+    let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// Returns the number of nodes of the tree below and at the node `name`, which has `count` children.
+fn uts<F: Fork>(fork: &mut F::Scope<'_>, name: u64, count: u32) -> u64 {
+    /// The trees of the children from `first` to `last`.
+    fn children<F: Fork>(fork: &mut F::Scope<'_>, name: u64, first: u32, last: u32) -> u64 {
+        if last - first == 1 {
+            let child = hash(name.wrapping_add(u64::from(last)));
+            return uts::<F>(fork, child, if child < FERTILE { TWIGS } else { 0 });
+        }
+        let middle = first.midpoint(last);
+        let (a, b) = F::join(
+            fork,
+            |fork| children::<F>(fork, name, first, middle),
+            |fork| children::<F>(fork, name, middle, last),
+        );
+        a + b
+    }
+    match count {
+        0 => 1,
+        _ => 1 + children::<F>(fork, name, 0, count),
+    }
 }
 
 fn skynet<F: Fork>(fork: &mut F::Scope<'_>, from: u64, size: u64) -> u64 {
@@ -439,6 +496,7 @@ mod tests {
     fn kernels_compute_what_they_should() {
         let result = |kernel| run::<Plain>(&mut (), kernel, &mut Inputs::new(kernel));
         assert_eq!(result(Kernel::Fib), 2_178_309);
+        assert_eq!(result(Kernel::Uts), UTS_NODES);
         assert_eq!(result(Kernel::Skynet), 499_999_500_000);
         assert_eq!(result(Kernel::Queens), 724);
         assert_eq!(result(Kernel::Latency), 64);

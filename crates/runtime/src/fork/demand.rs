@@ -6,11 +6,14 @@
 //! Each worker has a word, its *limit*. A `join` at the stack address `sp` is plain if `limit - sp < WINDOW`, wrapping: one load, one
 //! subtraction, one comparison. 0 keeps every fork.
 //!
-//! - The first fork that a worker keeps while nobody is hungry is its *base*: it sets the limit to `NEAR` bytes below its own place. So
-//!   forks near the base are kept as well, those of the next `WINDOW` bytes of stack are plain, and one that is deeper still is kept and
-//!   becomes the base (an unbalanced recursion). When the first closure of the base returns, the limit is 0 again.
+//! - The first fork that a worker keeps while nobody is hungry is its *base*: it sets the limit some way below its own place. So forks near
+//!   the base are kept as well, those of the next `WINDOW` bytes of stack are plain, and one that is deeper still is kept and becomes the
+//!   base (an unbalanced recursion). When the first closure of the base returns, the one before is the base again. If there is none, the
+//!   limit is 0, and the next fork is the base; but if that closure was short, forks below its place are plain, and the next one above it
+//!   is the base: bases climb from small parts of a recursion to larger ones. How far the limit lies below the base, from `NEAR` to `FAR`,
+//!   depends on how long the pieces of the recursion take ([`reach`](super::reach)). A job that a worker runs has bases of its own.
 //! - A worker is *hungry* if it sleeps or searches. As long as one is, limits are 0, every fork is kept, and the oldest is stolen first.
-//!   So are some more forks after that, and all while many lie in the deque (`fork/shared.rs`).
+//!   So are some more forks after that (`fork/shared.rs`), and all while many lie in the deque. Then the next one is the base.
 //!
 //! So a deep recursion on busy workers costs calls, and one on workers of which some are idle costs what a work-stealing deque costs.
 //! The limit lies here and not in thread-local storage, because a thief may write it when the thread has ended.
@@ -18,7 +21,7 @@
 //! # No request is lost
 //! *If a worker is hungry, no worker's limit stays above 0: it is 0, or its owner or the hungry worker is about to store 0.*
 //!
-//! The owner stores its limit `x > 0` ([`Demand::set`]), then loads who is idle; if anybody is, it stores 0. The hungry worker announces
+//! The owner stores a limit `x > 0` ([`Demand::set`]), then loads who is idle; if anybody is, it stores 0. The hungry worker announces
 //! itself (it counts itself as searching, or sets its bit), then loads each limit and stores 0 if it is not 0 ([`Demand::request`]); a
 //! worker that goes to sleep has set its bit before it stops being counted, so it is announced without a break. All of these are
 //! sequentially consistent. If the hungry worker's load sees `x`, it stores 0 after it. If it does not see `x`, the load comes before the
@@ -41,6 +44,7 @@
 //!
 //! The test `tests/model_forks.rs` runs this file and `sleep.rs` under shuttle.
 
+use super::reach::{Base, Reach};
 use crate::worker::sleep::Sleep;
 use tanada_queues::Padded;
 use tanada_queues::sync::atomic::{
@@ -51,8 +55,15 @@ use tanada_queues::sync::atomic::{
 /// Bytes of stack below the limit in which forks are plain.
 pub const WINDOW: usize = 16 << 10;
 
-/// Bytes of stack below the base in which forks are kept.
+/// With so many jobs in its deque, a worker keeps every further fork: such a recursion is deep on one side, so that each fork is a small
+/// part of it, and what is plain on the way down is out of reach on the way up.
+const MANY: usize = 32;
+
+/// Bytes of stack below the base in which forks are kept, at least.
 pub const NEAR: usize = 2 << 10;
+
+/// The same, at most.
+pub const FAR: usize = 64 << 10;
 
 /// The limits of a pool's workers, and those of them that wait inside of a job.
 #[derive(Debug)]
@@ -94,28 +105,74 @@ impl Demand {
             || sleep.wake_a_sleeper()
     }
 
-    /// Worker `me` keeps a fork at the stack address `sp`, when nobody was hungry a moment ago. Returns whether the fork is the worker's
-    /// base from now on.
+    /// Worker `me` keeps a fork at the stack address `sp`, when nobody was hungry a moment ago. `kept` forks lie in its deque, this one
+    /// among them. If the fork is the worker's base from now on, returns the one before for [`Demand::clear`].
     #[inline]
-    pub fn set(&self, me: usize, sp: usize, sleep: &Sleep) -> bool {
-        let limit = self.limit(me);
-        let now = limit.load(Relaxed);
+    pub fn set(
+        &self,
+        me: usize,
+        sp: usize,
+        kept: usize,
+        reach: &Reach,
+        sleep: &Sleep,
+    ) -> Option<Base> {
+        let now = self.limit(me).load(Relaxed);
         // Not `sp > now`: the frame of the fork lies below that of the `join` that compared, which may be above the limit.
-        if now != 0 && sp.saturating_add(WINDOW) > now {
-            return false;
+        let is_near = |limit| sp.saturating_add(WINDOW) > limit;
+        if now != 0 && reach.has_base() && is_near(now) {
+            if let Some(limit) = reach.keep() {
+                self.store(me, limit, sleep);
+            }
+            return None;
         }
-        limit.store(sp.saturating_sub(NEAR), SeqCst);
-        if self.is_anyone_hungry(sleep) {
-            limit.store(0, Relaxed);
-            return false;
+        if kept >= MANY {
+            return None;
         }
-        true
+        if now == 0 {
+            // A worker was hungry since the base was made: it may have taken all of what is kept.
+            reach.forget();
+        }
+        let before = reach.begin(sp);
+        if let Some(limit) = reach.limit() {
+            self.store(me, limit, sleep);
+        }
+        Some(before)
     }
 
-    /// The first closure of the base of worker `me` has returned.
+    /// Sets the limit of worker `me`, which calls this, to `to`; to 0 if a worker is hungry.
     #[inline]
-    pub fn clear(&self, me: usize) {
+    fn store(&self, me: usize, to: usize, sleep: &Sleep) {
+        let limit = self.limit(me);
+        limit.store(to, SeqCst);
+        if self.is_anyone_hungry(sleep) {
+            limit.store(0, Relaxed);
+        }
+    }
+
+    /// The first closure of the base of worker `me` has returned: the one `before` is the base again.
+    #[inline]
+    pub fn clear(&self, me: usize, before: Base, reach: &Reach, sleep: &Sleep) {
+        let limit = self.limit(me);
+        match reach.end(before) {
+            None => limit.store(0, Relaxed),
+            Some(to) if limit.load(Relaxed) != 0 => self.store(me, to, sleep),
+            // A worker has asked.
+            Some(_) => {}
+        }
+    }
+
+    /// Worker `me` begins a job, above whose frame the bases of other jobs lie. Returns the last of these for [`Demand::leave_job`].
+    #[inline]
+    pub fn enter_job(&self, me: usize, reach: &Reach) -> Base {
         self.limit(me).store(0, Relaxed);
+        reach.forget()
+    }
+
+    /// Worker `me` has ended a job, before which it had the base `before`.
+    #[inline]
+    pub fn leave_job(&self, me: usize, before: Base, reach: &Reach) {
+        self.limit(me).store(0, Relaxed);
+        reach.restore(before);
     }
 
     /// Worker `me`, which has announced that it is hungry and found nothing, asks the others to keep forks.

@@ -62,7 +62,7 @@ impl Job {
         let before = worker.graph.running();
         worker.graph.run(graph);
         // SAFETY: as above.
-        unsafe { run(job, worker) };
+        worker.in_job(|| unsafe { run(job, worker) });
         worker.end_if_forked();
         worker.graph.run(before);
     }
@@ -144,6 +144,17 @@ impl<L: Latch, F: FnOnce(&WorkerCore, bool) -> R, R> StackJob<L, F, R> {
         // SAFETY: nobody else has the right, so nobody else touches the body, and it is taken once.
         let body = unsafe { ManuallyDrop::take(&mut *self.body.get()) };
         body(worker, as_job)
+    }
+
+    /// Runs the closure on the thread that made the job, as a thief would.
+    ///
+    /// # Safety
+    /// As [`StackJob::run_inline`].
+    #[cold]
+    #[inline(never)]
+    pub(crate) unsafe fn run_apart(&self, worker: &WorkerCore) {
+        // SAFETY: the caller has the right, and the job is live.
+        unsafe { (self.job.run)(NonNull::from(self).cast(), worker) };
     }
 
     /// Returns the result of the job, whose latch is open.

@@ -173,7 +173,9 @@ where
         drop(recorded.set(forked));
     }
     let plain = decided.is_some_and(|decided| decided.plain);
-    let is_base = !plain && {
+    let base = if plain {
+        None
+    } else {
         // SAFETY: the job does not move, and this function neither returns nor unwinds before it has run or this thread has its right back.
         let right = unsafe { fork.ready() };
         worker.push_fork(right, stack_pointer())
@@ -185,8 +187,8 @@ where
     if let (Some(lane), Some(forked)) = (&worker.forks.lane, recorded.get()) {
         lane.first_ended(forked);
     }
-    if is_base {
-        worker.pool().forks.demand.clear(worker.id.index());
+    if let Some(before) = base {
+        worker.end_base(before);
     }
     // The right to run a plain fork was never given away.
     let is_back = plain || take_back(worker, &fork);
@@ -195,11 +197,11 @@ where
         Ok(first) if is_back => (first, unsafe { fork.run_inline(worker, injected) }),
         Ok(first) => (first, fork.into_result()),
         Err(payload) => {
-            forget_panics(|| match is_back {
+            if is_back {
                 // SAFETY: the right came back.
-                true => drop(unsafe { fork.run_inline(worker, injected) }),
-                false => drop(fork.into_result()),
-            });
+                unsafe { fork.run_apart(worker) };
+            }
+            forget_panics(|| drop(fork.into_result()));
             resume_unwind(payload)
         }
     }

@@ -40,6 +40,9 @@ mod job;
 mod join;
 #[allow(unsafe_code)]
 mod latch;
+#[doc(hidden)]
+#[allow(unsafe_code)]
+pub mod reach;
 mod record;
 #[allow(unsafe_code)]
 mod scope;

@@ -2,6 +2,7 @@
 
 use super::demand::Demand;
 use super::job::{Fifo, Job};
+use super::reach::{Base, Reach};
 use super::record::{Lane, PoolRecord};
 use crate::pool::PoolShared;
 use crate::thread::Scheduler;
@@ -18,10 +19,6 @@ use tanada_queues::{Injector, Mailbox, Owner, Ready, Steal, Stealer, deque};
 
 /// Forks that a worker keeps after one that it kept because another worker was hungry: that one takes a single fork, and will be back.
 const CREDIT: u32 = 64;
-
-/// With so many jobs in its deque, a worker keeps every further fork: such a recursion is deep on one side, so that each fork is a small
-/// part of it, and what is plain on the way down is out of reach on the way up.
-const MANY: usize = 32;
 
 /// What is called with the panic of a spawned closure.
 type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
@@ -84,6 +81,7 @@ pub(crate) struct ForkLocal {
     pub(crate) fifo: Arc<Fifo>,
     /// How many forks are kept although nobody is hungry any more.
     credit: Cell<u32>,
+    pub(crate) reach: Reach,
     /// Where among equally far victims the next search begins.
     start: Cell<usize>,
     /// Where the job came from that the worker has found last.
@@ -128,13 +126,14 @@ impl ForkShared {
         }
     }
 
-    /// Returns what worker `me`, which is made now, alone touches.
-    pub(crate) fn local(&self, me: WorkerId) -> ForkLocal {
+    /// Returns what worker `me`, which is made now, alone touches. `timed`: time may change what it does.
+    pub(crate) fn local(&self, me: WorkerId, timed: bool) -> ForkLocal {
         let owner = self.owners.lock()[me.index()].take();
         ForkLocal {
             deque: RefCell::new(owner.expect("each worker is made once")),
             fifo: Fifo::new(),
             credit: Cell::new(0),
+            reach: Reach::new(timed),
             start: Cell::new(me.index()),
             origin: Cell::new(Origin::Own),
             lane: self.record.as_ref().map(|record| record.lane(me)),
@@ -254,9 +253,10 @@ fn end_the_process() -> ! {
 }
 
 impl WorkerCore {
-    /// Puts the second closure of a fork made at the stack address `sp` where thieves reach it. Returns whether it is the base.
+    /// Puts the second closure of a fork made at the stack address `sp` where thieves reach it. If it is the base from now on, returns the
+    /// one before for [`WorkerCore::end_base`].
     #[inline]
-    pub(crate) fn push_fork(&self, fork: Ready, sp: usize) -> bool {
+    pub(crate) fn push_fork(&self, fork: Ready, sp: usize) -> Option<Base> {
         let mut deque = self.forks.deque.borrow_mut();
         deque.push(fork);
         let pool = self.pool();
@@ -265,10 +265,28 @@ impl WorkerCore {
             credit.set(CREDIT);
         } else if credit.get() > 0 {
             credit.set(credit.get() - 1);
-        } else if deque.len() < MANY && self.forks.may_be_plain {
-            return demand.set(self.id.index(), sp, &pool.sleep);
+        } else if self.forks.may_be_plain {
+            let (me, reach) = (self.id.index(), &self.forks.reach);
+            return demand.set(me, sp, deque.len(), reach, &pool.sleep);
         }
-        false
+        None
+    }
+
+    /// The first closure of the base has returned.
+    #[inline]
+    pub(crate) fn end_base(&self, before: Base) {
+        let (pool, reach) = (self.pool(), &self.forks.reach);
+        let demand = &pool.forks.demand;
+        demand.clear(self.id.index(), before, reach, &pool.sleep);
+    }
+
+    /// Calls `run`, which runs a job.
+    #[inline]
+    pub(crate) fn in_job(&self, run: impl FnOnce()) {
+        let (demand, me) = (&self.pool().forks.demand, self.id.index());
+        let before = demand.enter_job(me, &self.forks.reach);
+        run();
+        demand.leave_job(me, before, &self.forks.reach);
     }
 
     /// Takes and returns this worker's newest job.

@@ -102,7 +102,7 @@ impl Default for PoolBuilder {
             topology: None,
             observer: (),
             governor: Ungoverned,
-            regions: RegionMaker::usual(),
+            regions: RegionMaker::Usual,
             replay: None,
             hooks: Hooks::default(),
             record: None,
@@ -214,7 +214,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn region_governor(mut self, name: &str) -> Self {
-        self.regions = RegionMaker::Named(name.to_owned());
+        self.regions = RegionMaker::named(name);
         self
     }
 
@@ -419,7 +419,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         if !turns.takes_turns() {
             return self.make::<D>(name, watch);
         }
-        self.regions = RegionMaker::usual();
+        self.regions = RegionMaker::Usual;
         let stepped = self.map(|observer, _| (observer, Ungoverned));
         let entered = turns.enter();
         // Both observers report points.

@@ -336,8 +336,8 @@ impl WorkerCore {
             self.settle();
         }
         // Addresses of another stack say nothing of this one.
-        let limit = self.pool().forks.demand.limit(self.id.index());
-        limit.store(0, Relaxed);
+        let (demand, reach) = (&self.pool().forks.demand, &self.forks.reach);
+        let base = demand.enter_job(self.id.index(), reach);
         // A profile of forks sees each slice as a job: what a suspended closure does later is not part of it.
         let interrupted = (self.forks.lane.as_ref()).map(|lane| lane.job_begins(Origin::Own));
         // SAFETY: the right is used up hereby.
@@ -348,7 +348,7 @@ impl WorkerCore {
         if let (Some(lane), Some(interrupted)) = (&self.forks.lane, interrupted) {
             lane.job_ends(interrupted);
         }
-        limit.store(0, Relaxed);
+        demand.leave_job(self.id.index(), base, reach);
         match left {
             Left::Ended => {
                 self.end_if_forked();

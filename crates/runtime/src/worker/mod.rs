@@ -73,7 +73,7 @@ impl WorkerCore {
             id,
             chains: false,
             alone: pool.placement.workers() == 1,
-            forks: pool.forks.local(id),
+            forks: pool.forks.local(id, pool.schedule.is_none()),
             threads: pool.threads.local(id.index(), pool.seed),
             pool,
             stack,

@@ -45,7 +45,7 @@ static ALL: &[Entry] = &[
         summary: "the team that the program asks for",
         needs_shape: false,
         needs_profile: false,
-        make: |site, _| Box::new(all::All::new(site)),
+        make: |site, _| unchanging(site),
     },
     Entry {
         name: "fixed",
@@ -107,6 +107,11 @@ impl std::fmt::Display for UnknownRegionGovernor {
 }
 
 impl std::error::Error for UnknownRegionGovernor {}
+
+/// Returns the governor that changes nothing. Unlike [`find`], this brings no other governor into a program.
+pub fn unchanging(site: &RegionSite) -> Box<dyn RegionGovernor> {
+    Box::new(all::All::new(site))
+}
 
 /// Returns the governor of regions called `name`.
 ///

@@ -21,10 +21,16 @@ const LOG: usize = 1024;
 /// What makes a governor of the user's own.
 type Make = dyn Fn(&RegionSite) -> Box<dyn RegionGovernor> + Send + Sync;
 
+/// What finds a registered governor.
+type Find = fn(&str) -> Result<&'static regions::Entry, UnknownRegionGovernor>;
+
 /// What makes the governor of a pool's regions.
 #[derive(Clone)]
 pub(crate) enum RegionMaker {
-    Named(String),
+    /// The governor that changes nothing.
+    Usual,
+    /// Of this name, and how the name is looked up: so only programs that name a governor contain them all.
+    Named(String, Find),
     Own(Arc<Make>),
 }
 
@@ -33,15 +39,16 @@ impl UnwindSafe for RegionMaker {}
 impl RefUnwindSafe for RegionMaker {}
 
 impl RegionMaker {
-    /// The governor that changes nothing.
-    pub(crate) fn usual() -> Self {
-        RegionMaker::Named("all".to_owned())
+    /// The registered governor `name`.
+    pub(crate) fn named(name: &str) -> Self {
+        RegionMaker::Named(name.to_owned(), regions::find)
     }
 
     fn make(&self, site: &RegionSite) -> Result<Box<dyn RegionGovernor>, UnknownRegionGovernor> {
         match self {
-            RegionMaker::Named(name) => {
-                let entry = regions::find(name)?;
+            RegionMaker::Usual => Ok(regions::unchanging(site)),
+            RegionMaker::Named(name, find) => {
+                let entry = find(name)?;
                 Ok((entry.make)(site, &regions::Settings::default()))
             }
             RegionMaker::Own(make) => Ok(make(site)),
@@ -52,7 +59,8 @@ impl RegionMaker {
 impl fmt::Debug for RegionMaker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            RegionMaker::Named(name) => name,
+            RegionMaker::Usual => "all",
+            RegionMaker::Named(name, _) => name,
             RegionMaker::Own(_) => "(own)",
         })
     }
