@@ -24,9 +24,9 @@ mod seam;
 pub use dispatchers::{central, stealing};
 pub use seam::{
     Access, Activity, CacheUse, ChannelState, Choice, Clock, Decision, Delivery, DeliverySite,
-    Dispatcher, Entry, Env, Governor, GovernorSite, Hints, Op, Order, Origin, Outcome, Period,
-    Plan, Prepared, RegionGovernor, RegionId, RegionSite, Shape, Site, Tell, Time, Waiting, Wake,
-    Why, Word, draw,
+    Dispatcher, Entry, Env, Governor, GovernorSite, Hints, Op, Order, Origin, Outcome, Passed,
+    Period, Plan, Prepared, RegionGovernor, RegionId, RegionSite, Shape, Silence, Site, Tell, Time,
+    Waiting, Wake, Why, Word, draw,
 };
 pub use tanada_queues::Ready;
 pub use tanada_topology::{Placement, WorkerId};

@@ -80,6 +80,17 @@ impl Clock {
         }
     }
 
+    /// Returns the ticks of so many nanoseconds; `None` if ticks are not counted.
+    pub(super) fn ticks(&self, nanoseconds: u64) -> Option<u64> {
+        let ticks = (u128::from(nanoseconds) << 32).checked_div(self.tick.into())?;
+        u64::try_from(ticks).ok()
+    }
+
+    /// Returns the nanoseconds of so many ticks; 0 if ticks are not counted any more.
+    pub(super) fn nanoseconds(&self, ticks: u64) -> u64 {
+        ((u128::from(ticks) * u128::from(self.tick)) >> 32) as u64
+    }
+
     fn system(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
