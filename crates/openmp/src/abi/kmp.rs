@@ -197,14 +197,16 @@ unsafe fn fork_few<const N: usize>(
     stack: *const usize,
 ) {
     let mut arguments = [0; N];
+    let on_stack = (count.max(0) as usize).saturating_sub(IN_REGISTERS);
+    let (first, others) = arguments.split_at_mut(IN_REGISTERS);
     // SAFETY: `__kmpc_fork_call` puts all registers there, and the caller the others. Volatile reads are made neither a call that copies
     // memory nor wide loads, which would wait for the stores of the single words; both take longer than these few reads.
     unsafe {
-        for (at, argument) in arguments.iter_mut().take(IN_REGISTERS).enumerate() {
+        for (at, argument) in first.iter_mut().enumerate() {
             *argument = registers.add(at).read_volatile();
         }
-        for at in IN_REGISTERS..(count.max(0) as usize).min(N) {
-            arguments[at] = stack.add(at - IN_REGISTERS).read_volatile();
+        for (at, argument) in others.iter_mut().take(on_stack).enumerate() {
+            *argument = stack.add(at).read_volatile();
         }
     }
     let pushed = PUSHED.replace(0);
