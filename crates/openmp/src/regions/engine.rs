@@ -59,8 +59,8 @@ const YOUNG: u64 = 30_000_000;
 /// are shorter than this, since the look takes half a microsecond.
 const IDLE_LEAST: u64 = 200_000;
 
-/// Invocations of regions that are shorter than this may pass without the engine: what it costs is a part of a short region that counts, and
-/// nothing of a long one.
+/// Invocations of regions that are shorter than this may pass without the engine: what it costs is a part of a short region that
+/// counts, and nothing of a long one.
 const SILENT: u64 = 200_000;
 
 /// What holds for the whole run.

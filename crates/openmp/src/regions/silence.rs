@@ -1,8 +1,8 @@
 //! Invocations that the engine does not see: while a governor holds a team it says how many may follow ([`tanada_policy::Silence`]).
 //!
 //! They cost no lock, and few of them readings of the processor's counter. All that is needed is in a slot of one cache line, since the
-//! program's data have driven all else out of the first caches. Slots are used by the thread that has `OWNER` (see [`super`]) alone, but for
-//! [`expire`], which any thread may call, and for the end of the process.
+//! program's data have driven all else out of the first caches. Slots are used by the thread that has `OWNER` (see [`super`]) alone,
+//! but for [`expire`], which any thread may call, and for the end of the process.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 

@@ -164,8 +164,8 @@ pub trait RegionGovernor: Send {
     /// Returns how sure the governor is of its decision for `region`: from 0 (it is still trying) to 1.
     fn confidence(&self, region: RegionId) -> f64;
 
-    /// Returns which of the next invocations of `region` the engine need not ask about, as long as its [`Entry`] would say the same (but for
-    /// the time): they run as the last one did. To ask and to tell costs more than all else in an invocation of a short region.
+    /// Returns which of the next invocations of `region` the engine need not ask about, as long as its [`Entry`] would say the same (but
+    /// for the time): they run as the last one did. To ask and to tell costs more than all else in an invocation of a short region.
     fn silence(&self, _region: RegionId) -> Option<Silence> {
         None
     }

@@ -462,8 +462,8 @@ impl Variant {
         arm.decision.threads
     }
 
-    /// Learns the time of an invocation of which nothing more follows for now. Returns whether that holds: it is quiet. Most times are added
-    /// to the mean together with the next one of [`SELDOM`].
+    /// Learns the time of an invocation of which nothing more follows for now. Returns whether that holds: it is quiet. Most times are
+    /// added to the mean together with the next one of [`SELDOM`].
     fn add_later(&mut self, decision: Decision, time: f64, ledger: &mut Ledger) -> bool {
         let (home, arm) = (&self.arms[0], &self.arms[self.now]);
         let closely = match self.silent {
