@@ -1,4 +1,4 @@
-//! The time since the library was loaded, read twice an invocation.
+//! The time since the library was loaded, read twice an invocation that the engine sees.
 //!
 //! The system's clock takes 22 ns to read, even without a system call; a processor's counter of ticks takes 10. So once it is known how
 //! long a tick is, ticks are counted. This is done only if the system itself takes its time from that counter (it has then checked that it
