@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use tanada_policy::{
-    Decision, Entry, Outcome, RegionGovernor, RegionId, RegionSite, Shape, Waiting,
+    Decision, Entry, Outcome, Passed, RegionGovernor, RegionId, RegionSite, Shape, Silence,
+    Waiting,
     governors::regions::{self, Profile, Settings},
 };
 
@@ -114,6 +115,8 @@ struct Run {
     best: f64,
     /// Invocations whose expected time was more than 5% above the best.
     poor: Vec<u64>,
+    /// Invocations that the governor was not asked about.
+    silent: u64,
 }
 
 /// The circumstances of a run.
@@ -125,6 +128,8 @@ struct How {
     /// Whether the engine knows iterations: at the entry, at the end, not at all.
     known: u8,
     seed: u64,
+    /// Whether the engine leaves invocations out that the governor need not see.
+    silent: bool,
 }
 
 fn draw(state: &mut u64) -> f64 {
@@ -132,6 +137,62 @@ fn draw(state: &mut u64) -> f64 {
         .wrapping_mul(6_364_136_223_846_793_005)
         .wrapping_add(1_442_695_040_888_963_407);
     (*state >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// Invocations of a region that the engine does not ask about.
+struct Quiet {
+    silence: Silence,
+    entry: Entry,
+    decision: Decision,
+    /// Those that have run since the governor allowed it, and what it has not been told of.
+    run: u32,
+    passed: Passed,
+}
+
+impl Quiet {
+    fn new(silence: Silence, entry: Entry, decision: Decision) -> Quiet {
+        Quiet {
+            silence,
+            entry,
+            decision,
+            run: 0,
+            passed: Passed {
+                region: entry.region,
+                count: 0,
+                measured: 0,
+                time: 0,
+            },
+        }
+    }
+
+    /// Returns how the next invocation runs, if it is one of these.
+    fn next(&self, entry: &Entry) -> Option<Decision> {
+        let now = self.entry.now;
+        let same = Entry { now, ..*entry } == self.entry;
+        (same && self.run < self.silence.invocations).then_some(self.decision)
+    }
+
+    fn ran(&mut self, time: u64) {
+        self.run += 1;
+        self.passed.count += 1;
+        if !self.run.is_multiple_of(self.silence.each) {
+            return;
+        }
+        match (self.silence.times.0..=self.silence.times.1).contains(&time) {
+            true => {
+                self.passed.measured += 1;
+                self.passed.time += time;
+            }
+            false => self.run = u32::MAX,
+        }
+    }
+
+    fn tell(&mut self, governor: &mut dyn RegionGovernor) {
+        if self.passed.count > 0 {
+            governor.passed(&self.passed);
+            (self.passed.count, self.passed.measured, self.passed.time) = (0, 0, 0);
+        }
+    }
 }
 
 /// Runs regions in turn. `at` returns the law of a region at an invocation, and the neighbours then.
@@ -145,6 +206,8 @@ fn run(
     let mut run = Run::default();
     let (mut now, mut state) = (0u64, how.seed);
     let asked = site.all().threads();
+    let mut quiet: Vec<Option<Quiet>> = (0..regions).map(|_| None).collect();
+    let mut before = None;
     for invocation in 0..how.invocations {
         for region in 0..regions {
             let (law, neighbours) = at(invocation, region);
@@ -155,7 +218,20 @@ fn run(
                 neighbours: Some(f64::from(neighbours)),
                 now,
             };
-            let decision = governor.enter(&entry);
+            let passes = quiet[region].as_ref().and_then(|quiet| quiet.next(&entry));
+            let decision = match passes {
+                Some(decision) => decision,
+                None => {
+                    let of = [Some(region), before.take()].into_iter().flatten();
+                    for of in of {
+                        if let Some(quiet) = &mut quiet[of] {
+                            quiet.tell(governor);
+                        }
+                    }
+                    quiet[region] = None;
+                    governor.enter(&entry)
+                }
+            };
             let expected = law.time(decision, neighbours, site);
             // Mostly small, sometimes an interruption.
             let noise = 1.0
@@ -169,15 +245,28 @@ fn run(
             let cold = if invocation == 0 { 1.5 } else { 1.0 };
             let time = (expected * noise * cold) as u64;
             now += time;
-            governor.leave(&Outcome {
-                region: RegionId(region as u32),
-                decision,
-                time,
-                iterations: (how.known <= 1).then_some(law.iterations),
-                idle: None,
-                neighbours: Some(f64::from(neighbours)),
-                now,
-            });
+            match &mut quiet[region] {
+                Some(quiet) => {
+                    quiet.ran(time);
+                    run.silent += 1;
+                    before = Some(region);
+                }
+                None => {
+                    governor.leave(&Outcome {
+                        region: RegionId(region as u32),
+                        decision,
+                        time,
+                        iterations: (how.known <= 1).then_some(law.iterations),
+                        idle: None,
+                        neighbours: Some(f64::from(neighbours)),
+                        now,
+                    });
+                    let silence = governor.silence(RegionId(region as u32));
+                    quiet[region] = silence
+                        .filter(|_| how.silent)
+                        .map(|silence| Quiet::new(silence, entry, decision));
+                }
+            }
             let best = law.best(site, neighbours);
             run.ours += expected;
             run.best += best;
@@ -196,14 +285,20 @@ fn predict(site: &RegionSite) -> Box<dyn RegionGovernor> {
 
 /// Returns regions and circumstances that follow from `state`.
 fn any_case(site: RegionSite) -> impl Strategy<Value = (Vec<Law>, How)> {
-    let how = (20..400u64, 0.0..0.15f64, 0..3u8, any::<u64>()).prop_map(
-        |(invocations, noise, known, seed)| How {
+    let how = (
+        20..400u64,
+        0.0..0.15f64,
+        0..3u8,
+        any::<u64>(),
+        any::<bool>(),
+    )
+        .prop_map(|(invocations, noise, known, seed, silent)| How {
             invocations,
             noise,
             known,
             seed,
-        },
-    );
+            silent,
+        });
     (prop::collection::vec(any_law(site), 1..4), how)
 }
 
@@ -278,6 +373,7 @@ fn regret(site: RegionSite, known: u8, noise: f64) -> (f64, f64) {
             noise,
             known,
             seed,
+            silent: seed % 2 == 1,
         };
         let run = run(&site, predict(&site).as_mut(), 1, how, |_, _| {
             (law.clone(), 0)
@@ -335,12 +431,13 @@ fn poor(run: &Run, from: u64) -> usize {
 #[test]
 fn changes_are_answered_within_twenty_invocations() {
     for noise in [0.0, 0.05] {
-        for known in [0, 2] {
+        for (known, silent) in [(0, false), (0, true), (2, false), (2, true)] {
             let how = How {
                 invocations: 1200,
                 noise,
                 known,
                 seed: 9,
+                silent,
             };
             // All threads become slower than one.
             let at = |invocation: u64, _| match invocation {
@@ -348,6 +445,8 @@ fn changes_are_answered_within_twenty_invocations() {
                 _ => (parallel(), 0),
             };
             let one = run(&PAIR, predict(&PAIR).as_mut(), 1, how, at);
+            // Most of what is held before the change.
+            assert_eq!(one.silent > 300, silent, "{known} {noise} {}", one.silent);
             assert!(poor(&one, 500) <= 20, "{known} {noise} {:?}", one.poor);
             // The work of a region that was too small for two threads grows fifty-fold.
             let grown = |invocation: u64, _| {
@@ -389,6 +488,7 @@ fn a_serial_region_runs_on_one_thread_and_short_ones_are_left_alone() {
         noise: 0.05,
         known: 2,
         seed: 4,
+        silent: true,
     };
     let mut governor = predict(&PAIR);
     let laws = [
@@ -430,6 +530,7 @@ fn a_profile_makes_the_next_run_begin_decided() {
         noise: 0.02,
         known: 0,
         seed: 5,
+        silent: false,
     };
     let mut profile = Profile::default();
     let mut first = predict(&PAIR);

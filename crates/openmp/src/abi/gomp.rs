@@ -48,13 +48,24 @@ fn parallel<R>(
     let token = regions::begin(run as usize, asked, iterations, true);
     let threads = token.threads().unwrap_or(threads);
     let result = if tasks::active() {
-        let region = Region::new(run as usize, data, 1);
-        call(with_tasks, (&raw const region).cast_mut().cast(), threads)
+        call_with_tasks(run, data, threads, call)
     } else {
         call(run, data, threads)
     };
     regions::end(token);
     result
+}
+
+/// Calls `call` in a program whose tasks are taken over.
+#[inline(never)]
+fn call_with_tasks<R>(
+    run: Outlined,
+    data: *mut c_void,
+    threads: c_uint,
+    call: impl FnOnce(Outlined, *mut c_void, c_uint) -> R,
+) -> R {
+    let region = Region::new(run as usize, data, 1);
+    call(with_tasks, (&raw const region).cast_mut().cast(), threads)
 }
 
 /// A region without work sharing of its own.

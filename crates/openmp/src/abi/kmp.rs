@@ -158,11 +158,33 @@ unsafe extern "C-unwind" fn fork(
         unsafe { fork_few::<FEW>(location, count, run, registers, stack) }
     } else {
         // SAFETY: as this function's.
-        unsafe { fork_few::<ARGUMENTS>(location, count, run, registers, stack) }
+        unsafe { fork_many(location, count, run, registers, stack) }
     }
 }
 
-/// As [`fork`], with at most `N` arguments.
+/// As [`fork`], with more than [`FEW`] arguments.
+///
+/// # Safety
+/// As [`fork`]'s.
+#[cold]
+unsafe fn fork_many(
+    location: Location,
+    count: c_int,
+    run: Microtask,
+    registers: *const usize,
+    stack: *const usize,
+) {
+    if count > ARGUMENTS as c_int {
+        eprintln!(
+            "tanada: a parallel region has {count} arguments, more than the {ARGUMENTS} that can be handed on"
+        );
+        std::process::abort();
+    }
+    // SAFETY: as this function's.
+    unsafe { fork_few::<ARGUMENTS>(location, count, run, registers, stack) }
+}
+
+/// As [`fork`], with at most `N` arguments, as the caller has checked.
 ///
 /// # Safety
 /// As [`fork`]'s.
@@ -174,23 +196,18 @@ unsafe fn fork_few<const N: usize>(
     registers: *const usize,
     stack: *const usize,
 ) {
-    let count_arguments = count.max(0) as usize;
     let mut arguments = [0; N];
-    if count_arguments > N {
-        eprintln!(
-            "tanada: a parallel region has {count_arguments} arguments, more than the {N} that can be handed on"
-        );
-        std::process::abort();
-    }
-    let first = count_arguments.min(IN_REGISTERS);
-    // SAFETY: the caller put them there.
+    let on_stack = (count.max(0) as usize).saturating_sub(IN_REGISTERS);
+    let (first, others) = arguments.split_at_mut(IN_REGISTERS);
+    // SAFETY: `__kmpc_fork_call` puts all registers there, and the caller the others. Volatile reads are made neither a call that copies
+    // memory nor wide loads, which would wait for the stores of the single words; both take longer than these few reads.
     unsafe {
-        std::ptr::copy_nonoverlapping(registers, arguments.as_mut_ptr(), first);
-        std::ptr::copy_nonoverlapping(
-            stack,
-            arguments[first..].as_mut_ptr(),
-            count_arguments - first,
-        );
+        for (at, argument) in first.iter_mut().enumerate() {
+            *argument = registers.add(at).read_volatile();
+        }
+        for (at, argument) in others.iter_mut().take(on_stack).enumerate() {
+            *argument = stack.add(at).read_volatile();
+        }
     }
     let pushed = PUSHED.replace(0);
     let asked = || match pushed {
@@ -209,18 +226,35 @@ unsafe fn fork_few<const N: usize>(
     // SAFETY: as this function's.
     unsafe {
         if tasks::active() {
-            let data = arguments.as_mut_ptr().cast();
-            let region = Region::new(run as usize, data, count_arguments);
-            let mut one = [0; FEW];
-            one[0] = &raw const region as usize;
-            type WithRegion = unsafe extern "C-unwind" fn(*mut c_int, *mut c_int, *mut c_void);
-            let run = std::mem::transmute::<WithRegion, Microtask>(with_tasks);
-            fork_with(location, 1, run, &one);
+            fork_with_tasks(location, count, run, &mut arguments);
         } else {
             fork_with(location, count, run, &arguments);
         }
     };
     regions::end(token);
+}
+
+/// As [`fork_with`], in a program whose tasks are taken over.
+///
+/// # Safety
+/// As `__kmpc_fork_call`'s.
+#[inline(never)]
+unsafe fn fork_with_tasks(
+    location: Location,
+    count: c_int,
+    run: Microtask,
+    arguments: &mut [usize],
+) {
+    let data = arguments.as_mut_ptr().cast();
+    let region = Region::new(run as usize, data, count.max(0) as usize);
+    let mut one = [0; FEW];
+    one[0] = &raw const region as usize;
+    type WithRegion = unsafe extern "C-unwind" fn(*mut c_int, *mut c_int, *mut c_void);
+    // SAFETY: the runtime calls it with the one argument that it is handed; the rest is as this function's.
+    unsafe {
+        let run = std::mem::transmute::<WithRegion, Microtask>(with_tasks);
+        fork_with(location, 1, run, &one);
+    }
 }
 
 /// Calls the runtime's `__kmpc_fork_call` with `count` of the arguments, of which there are [`FEW`] or [`ARGUMENTS`].

@@ -1,4 +1,4 @@
-//! The time since the library was loaded, read twice an invocation.
+//! The time since the library was loaded, read twice an invocation that the engine sees.
 //!
 //! The system's clock takes 22 ns to read, even without a system call; a processor's counter of ticks takes 10. So once it is known how
 //! long a tick is, ticks are counted. This is done only if the system itself takes its time from that counter (it has then checked that it
@@ -78,6 +78,17 @@ impl Clock {
             true => self.measure(now),
             false => now,
         }
+    }
+
+    /// Returns the ticks of so many nanoseconds; `None` if ticks are not counted.
+    pub(super) fn ticks(&self, nanoseconds: u64) -> Option<u64> {
+        let ticks = (u128::from(nanoseconds) << 32).checked_div(self.tick.into())?;
+        u64::try_from(ticks).ok()
+    }
+
+    /// Returns the nanoseconds of so many ticks; 0 if ticks are not counted any more.
+    pub(super) fn nanoseconds(&self, ticks: u64) -> u64 {
+        ((u128::from(ticks) * u128::from(self.tick)) >> 32) as u64
     }
 
     fn system(&self) -> u64 {

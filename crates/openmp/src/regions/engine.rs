@@ -8,6 +8,7 @@ use super::code::Looked;
 use super::memory::{self, Code, Known, Memory};
 use super::neighbours::Neighbours;
 use super::settings::Settings;
+use super::silence::{self, Passed, Team, Terms};
 use super::site::site;
 use super::table::Table;
 use super::waits::Waits;
@@ -17,7 +18,7 @@ use crate::board::{self, head, region};
 use crate::system;
 use tanada_policy::governors::regions::{self, Profile};
 use tanada_policy::{
-    Decision, Entry, Outcome, RegionGovernor, RegionId, RegionSite, Shape, Waiting,
+    Decision, Entry, Outcome, RegionGovernor, RegionId, RegionSite, Shape, Silence, Waiting,
 };
 
 /// A region keeps its team for so many invocations, in which its code shows whether it depends on it ([`watch`]).
@@ -58,6 +59,10 @@ const YOUNG: u64 = 30_000_000;
 /// are shorter than this, since the look takes half a microsecond.
 const IDLE_LEAST: u64 = 200_000;
 
+/// Invocations of regions that are shorter than this may pass without the engine: what it costs is a part of a short region that
+/// counts, and nothing of a long one.
+const SILENT: u64 = 200_000;
+
 /// What holds for the whole run.
 pub(super) struct Engine {
     clock: Clock,
@@ -78,6 +83,8 @@ pub(super) struct Engine {
     /// When a region last wanted that members sleep.
     slept: u64,
     current: Option<Current>,
+    /// What holds for all regions: another load or way of waiting ends the [`silence`].
+    common: (Option<f64>, Waiting),
 }
 
 /// A module with regions.
@@ -103,8 +110,9 @@ struct Region {
     waiting: Waiting,
     changes: u64,
     iterations: Option<u64>,
-    /// Invocations since the number of iterations changed.
+    /// Invocations since the number of iterations changed, and when it is looked at next.
     same: u64,
+    look_at: u64,
     event: Option<(writer::Event, u64)>,
     /// The time of the last invocation.
     last: u64,
@@ -116,9 +124,12 @@ struct Region {
 /// The invocation that runs now.
 struct Current {
     number: u32,
+    address: usize,
     decision: Decision,
-    /// Whether the governor is told how long it took.
+    /// Whether the governor is told how long it took, and whether the decision is its own.
     told: bool,
+    own: bool,
+    asked: u32,
     iterations: Option<u64>,
     looked_for_iterations: bool,
     /// What its members had run when it began, if that is looked at.
@@ -189,6 +200,7 @@ impl Engine {
             first: None,
             slept: 0,
             current: None,
+            common: (load, Waiting::AsIs),
         };
         for known in memory.known.iter().take(board::REGIONS) {
             let number = engine.new_region(Some(known.code.clone()), known.kept);
@@ -224,6 +236,7 @@ impl Engine {
             changes: 0,
             iterations: None,
             same: 0,
+            look_at: 0,
             event: None,
             last: 0,
             explained: 0,
@@ -310,6 +323,8 @@ impl Engine {
                 None
             })?,
         };
+        let before = [silence::take(address), silence::take_last()];
+        before.into_iter().flatten().for_each(|one| self.pass(one));
         let now = self.clock.now();
         if let Some(neighbours) = &mut self.neighbours {
             let clock = &mut self.clock;
@@ -333,7 +348,7 @@ impl Engine {
             && !region.learnt
             && !(region.shares && self.looked.is_plain())
             && region.invocations < learning();
-        let mut told = true;
+        let (mut told, mut own) = (true, false);
         let mut decision = Decision {
             waiting: self.waits.now(),
             ..usual(&self.site, asked)
@@ -353,7 +368,7 @@ impl Engine {
                 now,
             });
             if region.kept == 0 && !learns && chosen.threads <= asked {
-                decision = chosen;
+                (decision, own) = (chosen, true);
             }
             // That another team ran while the region learns is no refusal.
             told = !too_soon && (!learns || decision.threads == chosen.threads);
@@ -370,13 +385,15 @@ impl Engine {
                     wait(&mut self.waits, &mut self.slept, wanted, now, calm)
                 }
             };
+            own = own && decision == chosen;
         }
         let looks = match iterations {
             Some(_) => false,
-            None => {
-                region.same < ITERATIONS_FIRST || region.invocations.is_multiple_of(ITERATIONS_EACH)
-            }
+            None => region.same < ITERATIONS_FIRST || region.invocations >= region.look_at,
         };
+        if looks {
+            region.look_at = region.invocations + ITERATIONS_EACH;
+        }
         region.invocations += 1;
         let record = region.record;
         record.set(region::INVOCATIONS, region.invocations);
@@ -393,11 +410,19 @@ impl Engine {
             record.set(region::WAITING, writer::word(decision.waiting));
             (region.threads, region.waiting) = (decision.threads, decision.waiting);
         }
+        let common = (neighbours, self.waits.now());
+        if common != self.common {
+            self.common = common;
+            silence::expire();
+        }
         watch::begin(number);
         self.current = Some(Current {
             number,
+            address,
             decision,
             told,
+            own,
+            asked,
             iterations,
             looked_for_iterations: looks,
             ran: (!fits && region.last >= IDLE_LEAST).then(|| ran(decision.threads)),
@@ -407,6 +432,49 @@ impl Engine {
             threads: (decision.threads != asked).then_some(decision.threads),
             iterations: looks,
         })
+    }
+
+    /// Learns of invocations that were not seen. On the board each counts as those of them that were measured, or as the last one that was.
+    fn pass(&mut self, passed: Passed) {
+        let time = self.clock.nanoseconds(passed.ticks.into());
+        self.governor.passed(&tanada_policy::Passed {
+            region: RegionId(passed.number),
+            count: passed.count,
+            measured: passed.measured,
+            time,
+        });
+        let region = &mut self.regions[passed.number as usize];
+        let count = u64::from(passed.count);
+        let each = time
+            .checked_div(passed.measured.into())
+            .unwrap_or(region.last);
+        region.invocations += count;
+        region.record.set(region::INVOCATIONS, region.invocations);
+        region.record.passed(region.threads, count, each);
+        if let Some((event, _)) = region.event {
+            event.passed(count, each);
+        }
+    }
+
+    /// Returns on which terms invocations may pass that are not seen. Without ticks none is measured, so fewer may.
+    fn terms(&self, silence: Silence) -> Terms {
+        let ticks = |time| {
+            let ticks = self.clock.ticks(time)?;
+            u32::try_from(ticks).ok()
+        };
+        let (least, most) = silence.times;
+        match ticks(least).zip(ticks(most)) {
+            Some(ticks) => Terms {
+                left: silence.invocations,
+                each: silence.each,
+                ticks,
+            },
+            None => Terms {
+                left: silence.invocations % silence.each.max(1),
+                each: u32::MAX,
+                ticks: (0, 0),
+            },
+        }
     }
 
     /// The invocation has ended; its largest loop had `seen` iterations.
@@ -442,8 +510,12 @@ impl Engine {
             neighbours,
             now,
         };
+        let mut silence = None;
         if !self.dry_run && current.told {
             self.governor.leave(&outcome);
+            if current.own && time < SILENT && outcome.idle.is_none() {
+                silence = self.governor.silence(outcome.region);
+            }
         }
         if self.profile.is_some() && region.measured.measured.len() < MEASURED {
             region.measured.add(&outcome);
@@ -478,6 +550,16 @@ impl Engine {
         }
         region.event = event;
         writer::set(head::LAST, now);
+        if let Some(silence) = silence {
+            let team = Team {
+                asked: current.asked,
+                iterations: current.iterations,
+                threads: current.decision.threads,
+            };
+            let terms = self.terms(silence);
+            let other = silence::allow(current.address, current.number, team, terms);
+            other.into_iter().for_each(|other| self.pass(other));
+        }
     }
 
     /// The invocation that ran has been left in a way that was not seen.
@@ -488,6 +570,7 @@ impl Engine {
 
     /// The program ends.
     pub(super) fn finish(&mut self) {
+        silence::take_all().for_each(|one| self.pass(one));
         for (number, region) in (0..).zip(&self.regions) {
             if region.invocations > 0 {
                 let kept = match region.kept {

@@ -10,6 +10,7 @@ mod engine;
 mod memory;
 mod neighbours;
 mod settings;
+mod silence;
 mod site;
 mod table;
 mod waits;
@@ -86,12 +87,24 @@ thread_local! {
 pub(crate) struct Token {
     threads: Option<u32>,
     governed: bool,
+    end: End,
+}
+
+/// What is to be done at its end, if it is governed.
+#[derive(Clone, Copy)]
+enum End {
+    /// The engine sees it.
+    Seen,
+    /// The engine does not: whether it is measured; and, of a team that is smaller than the program asks for, that it was watched.
+    Passed(bool),
+    Watched(bool),
 }
 
 /// The region is left alone.
 const PASS: Token = Token {
     threads: None,
     governed: false,
+    end: End::Passed(false),
 };
 
 impl Token {
@@ -216,12 +229,10 @@ pub(crate) fn begin(
     if MODE.load(Ordering::Acquire) == OFF {
         return PASS;
     }
-    let me = THREAD.with(|thread| {
-        if thread.get() == 0 {
-            thread.set(system::this_thread());
-        }
-        thread.get()
-    });
+    let me = match THREAD.get() {
+        0 => name_thread(),
+        known => known,
+    };
     if let Err(owner) = OWNER.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed)
         && let Some(token) = busy(owner, me)
     {
@@ -232,6 +243,12 @@ pub(crate) fn begin(
         OWNER.store(0, Ordering::Release);
     }
     token
+}
+
+#[cold]
+fn name_thread() -> i32 {
+    THREAD.set(system::this_thread());
+    THREAD.get()
 }
 
 /// Returns what to do while a region of `owner` is governed; `None` if it is no more.
@@ -260,7 +277,7 @@ fn busy(owner: i32, me: i32) -> Option<Token> {
     let serial = owner == me && SERIAL.load(Ordering::Relaxed) && runtime::active_levels() == 1;
     Some(Token {
         threads: serial.then_some(1),
-        governed: false,
+        ..PASS
     })
 }
 
@@ -280,6 +297,31 @@ fn govern(
     if asked <= 1 {
         return PASS;
     }
+    if let Some(passing) = silence::pass(outlined, asked, iterations) {
+        let smaller = passing.threads != asked;
+        SERIAL.store(smaller && passing.threads == 1, Ordering::Relaxed);
+        if smaller {
+            watch::begin(passing.number);
+        }
+        if passing.measured {
+            silence::measure();
+        }
+        return Token {
+            threads: smaller.then_some(passing.threads),
+            governed: true,
+            end: match (smaller, passing.measured) {
+                (true, _) => End::Watched(passing.measured),
+                (false, measured) => End::Passed(measured),
+            },
+        };
+    }
+    see(outlined, asked, iterations, of_loops)
+}
+
+/// As [`govern`], if the engine is to see the invocation. It is kept apart: what surrounds those that pass has to be short, since the
+/// program's data drive code out of the caches, too.
+#[inline(never)]
+fn see(outlined: usize, asked: u32, iterations: Option<u64>, of_loops: bool) -> Token {
     let Ok(mut engine) = ENGINE.try_lock() else {
         return PASS;
     };
@@ -299,6 +341,7 @@ fn govern(
     Token {
         threads: entered.threads,
         governed: true,
+        end: End::Seen,
     }
 }
 
@@ -328,6 +371,23 @@ pub(crate) fn end(token: Token) {
     if !token.governed {
         return;
     }
+    match token.end {
+        End::Seen => seen(),
+        End::Passed(false) => {}
+        End::Passed(true) => silence::measured(),
+        End::Watched(measured) => {
+            watch::end();
+            if measured {
+                silence::measured();
+            }
+        }
+    }
+    OWNER.store(0, Ordering::Release);
+}
+
+/// As [`end`], of an invocation that the engine sees.
+#[inline(never)]
+fn seen() {
     // Most regions leave the line to their members' processors, which read it.
     let seen = match WANTED.load(Ordering::Relaxed) {
         true => {
@@ -342,7 +402,6 @@ pub(crate) fn end(token: Token) {
     {
         engine.leave(seen);
     }
-    OWNER.store(0, Ordering::Release);
 }
 
 /// Returns whether the code of a loop is to report its iterations.

@@ -8,11 +8,13 @@
 //! then must come from elsewhere, all regions with pairs keep their teams, too. So they do from the beginning if the program has code that
 //! may turn out to be such a region's ([`super::code`]). clang's code for a loop asks for neither: there the pair is the program's own, and
 //! the region is watched for longer, in case such a region comes later.
+//!
+//! Invocations that the engine does not see ([`super::silence`]) are watched only if their team is smaller than the program asks for.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use super::Line;
+use super::{Line, silence};
 use crate::board;
 
 /// The governed region that runs now, plus 1; 0: none.
@@ -49,6 +51,7 @@ fn set(bits: &[AtomicU64], region: u32) {
         // Most calls find it set, and then leave the line shared.
         if word.load(Ordering::Relaxed) & bit == 0 {
             word.fetch_or(bit, Ordering::Relaxed);
+            silence::expire();
         }
     }
 }
@@ -73,6 +76,7 @@ pub(super) fn kept(region: u32) -> usize {
 /// The program has code that may share out work by a size from elsewhere.
 pub(super) fn hand_on() {
     HANDED_ON.store(true, Ordering::Relaxed);
+    silence::expire();
 }
 
 /// Returns whether a region has asked for its number and never for the size of its team, or code of the program may do so.

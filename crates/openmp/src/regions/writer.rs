@@ -85,7 +85,13 @@ impl Record {
 
     /// Adds an invocation by `threads` threads that took `time`.
     pub(super) fn measured(self, threads: u32, time: u64) {
-        put(self.0 + region::TIME, get(self.0 + region::TIME) + time);
+        self.passed(threads, 1, time);
+    }
+
+    /// Adds `count` invocations by `threads` threads that took `time` each.
+    pub(super) fn passed(self, threads: u32, count: u64, time: u64) {
+        let all = count * time;
+        put(self.0 + region::TIME, get(self.0 + region::TIME) + all);
         let sizes = (0..board::SIZES).map(|i| self.0 + region::SIZES + i * size::WORDS);
         for at in sizes {
             let known = get(at + size::THREADS);
@@ -95,8 +101,8 @@ impl Record {
             } else if known != u64::from(threads) {
                 continue;
             }
-            put(at + size::COUNT, get(at + size::COUNT) + 1);
-            put(at + size::SUM, get(at + size::SUM) + time);
+            put(at + size::COUNT, get(at + size::COUNT) + count);
+            put(at + size::SUM, get(at + size::SUM) + all);
             put(at + size::LEAST, get(at + size::LEAST).min(time));
             return;
         }
@@ -127,17 +133,17 @@ impl Event {
 
     /// Adds an invocation that took `time` and ended at `now`.
     pub(super) fn add(self, time: u64, now: u64, neighbours: Option<f64>) {
+        self.passed(1, time);
         put(self.0 + board::event::END, now);
-        put(
-            self.0 + board::event::COUNT,
-            get(self.0 + board::event::COUNT) + 1,
-        );
-        put(
-            self.0 + board::event::SUM,
-            get(self.0 + board::event::SUM) + time,
-        );
         let neighbours = neighbours.unwrap_or(-1.0).to_bits();
         put(self.0 + board::event::NEIGHBOURS, neighbours);
+    }
+
+    /// Adds `count` invocations that took `time` each, and ended before the last one that was added, or soon after it.
+    pub(super) fn passed(self, count: u64, time: u64) {
+        let (counts, sum) = (self.0 + board::event::COUNT, self.0 + board::event::SUM);
+        put(counts, get(counts) + count);
+        put(sum, get(sum) + count * time);
     }
 }
 

@@ -16,4 +16,6 @@ pub use governor::{Activity, CacheUse, Governor, GovernorSite, Order, Period, Pl
 pub use hints::Hints;
 pub use prepared::Prepared;
 pub use random::draw;
-pub use region::{Decision, Entry, Outcome, RegionGovernor, RegionId, RegionSite, Shape, Waiting};
+pub use region::{
+    Decision, Entry, Outcome, Passed, RegionGovernor, RegionId, RegionSite, Shape, Silence, Waiting,
+};

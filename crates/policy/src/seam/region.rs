@@ -123,6 +123,30 @@ pub struct Outcome {
     pub now: u64,
 }
 
+/// Invocations of a region that a governor need not be asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Silence {
+    /// So many at most.
+    pub invocations: u32,
+    /// The engine measures one in so many of them,
+    pub each: u32,
+    /// and asks again as soon as one takes less time than the first, or more than the second, in the engine's unit.
+    pub times: (u64, u64),
+}
+
+/// Invocations that have run so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// The region.
+    pub region: RegionId,
+    /// How many have run.
+    pub count: u32,
+    /// How many of them were measured, without one that took another time than [`Silence::times`] says.
+    pub measured: u32,
+    /// The time that these took together, in the engine's unit.
+    pub time: u64,
+}
+
 /// Decides how each invocation of a region runs (paper 4).
 ///
 /// The engine calls [`enter`](RegionGovernor::enter) before a team is made and [`leave`](RegionGovernor::leave) when it is gone, from one
@@ -139,6 +163,16 @@ pub trait RegionGovernor: Send {
 
     /// Returns how sure the governor is of its decision for `region`: from 0 (it is still trying) to 1.
     fn confidence(&self, region: RegionId) -> f64;
+
+    /// Returns which of the next invocations of `region` the engine need not ask about, as long as its [`Entry`] would say the same (but
+    /// for the time): they run as the last one did. To ask and to tell costs more than all else in an invocation of a short region.
+    fn silence(&self, _region: RegionId) -> Option<Silence> {
+        None
+    }
+
+    /// Learns of invocations that the engine did not ask about. It calls this before it asks about their region again, and before it asks
+    /// about the region that follows.
+    fn passed(&mut self, _passed: &Passed) {}
 
     /// Returns whether it reads [`Entry::neighbours`] and its like, which cost the engine a look at the system now and then.
     fn reads_neighbours(&self) -> bool {

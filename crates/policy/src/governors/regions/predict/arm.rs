@@ -1,6 +1,6 @@
 //! A team that has been tried, and the times that it had.
 
-use crate::Decision;
+use crate::{Decision, Passed};
 
 /// How many of the last times are kept.
 const LAST: usize = 4;
@@ -138,6 +138,21 @@ impl Arm {
         self.later = (self.later.0 + time, self.later.1 + 1);
     }
 
+    /// Returns between which times the mean lies as far as it may without being far.
+    pub(super) fn usual(&self) -> (u64, u64) {
+        ((self.mean / FAR) as u64, (self.mean * FAR) as u64)
+    }
+
+    /// Adds invocations, most of which were not measured, with the next time; `paid` says that nothing is to be charged for them.
+    pub(super) fn pass(&mut self, passed: &Passed, paid: bool) {
+        self.unpaid += if paid { 0 } else { passed.count };
+        self.total += self.mean * f64::from(passed.count);
+        self.later = (
+            self.later.0 + passed.time as f64,
+            self.later.1 + passed.measured,
+        );
+    }
+
     /// Forgets all times but for the mean, as that of another time.
     pub(super) fn outdate(&mut self) {
         let before = (self.count > 0).then_some(self.mean);
@@ -196,7 +211,8 @@ impl Arm {
         let (sum, others) = std::mem::take(&mut self.later);
         if others > 0 {
             self.count += u64::from(others);
-            self.mean += (sum / f64::from(others) - self.mean) * SLOW * f64::from(others);
+            let weight = (SLOW * f64::from(others)).min(1.0);
+            self.mean += (sum / f64::from(others) - self.mean) * weight;
         }
         let at = self.count as usize;
         self.count += 1;

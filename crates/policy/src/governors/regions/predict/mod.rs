@@ -9,6 +9,7 @@
 //!   the team that is held: if it is not surely better, all threads run in between, and more is known of both.
 //! - *Comparing.* Means of few times, outliers limited, see [`arm`]; more times if two teams cannot be told apart.
 //! - *Holding.* Until the times of the team change, four in a row, or until all threads have not been measured for long.
+//! - *Silence.* While a team is held and its times are as they were, the engine is told so, and measures one invocation of a few.
 //! - *Mixed regions.* A region that works now on much, now on little, and does not say on how much, is measured over many invocations.
 //! - *Neighbours.* If a team of all threads would share hardware threads with neighbours, a team of as many threads as are left comes
 //!   first, and one of all threads, whose members sleep while they wait, is tried beside it.
@@ -22,7 +23,7 @@ use ledger::Ledger;
 use variant::{Key, SHUNNED, Switch, Variant};
 
 use super::{Class, Profile, Settings, usual};
-use crate::{Decision, Entry, Outcome, RegionGovernor, RegionId, RegionSite, Why};
+use crate::{Decision, Entry, Outcome, Passed, RegionGovernor, RegionId, RegionSite, Silence, Why};
 
 /// The most situations that are kept of a region; in further ones nothing is decided.
 const SITUATIONS: usize = 32;
@@ -212,6 +213,20 @@ impl RegionGovernor for Predict {
 
     fn confidence(&self, region: RegionId) -> f64 {
         self.region(region).map_or(0.0, Variant::confidence)
+    }
+
+    fn silence(&self, region: RegionId) -> Option<Silence> {
+        self.region(region).and_then(Variant::silence)
+    }
+
+    fn passed(&mut self, passed: &Passed) {
+        let Some(of) = self.regions.get_mut(passed.region.0 as usize) else {
+            return;
+        };
+        let Some(variant) = of.current.and_then(|at| of.variants.get_mut(at)) else {
+            return;
+        };
+        self.last = (passed.region, variant.pass(passed, &mut self.ledgers[0]));
     }
 
     fn reads_neighbours(&self) -> bool {

@@ -6,7 +6,7 @@ use super::{
     model::{Model, Point},
 };
 use crate::{
-    Decision, RegionSite, Shape, Waiting, Why,
+    Decision, Passed, RegionSite, Shape, Silence, Waiting, Why,
     governors::regions::{Class, Profile, most, team, usual},
 };
 
@@ -86,6 +86,9 @@ const FEW: f64 = 6.0;
 const EAGER: u64 = 64;
 const SELDOM: u64 = 8;
 
+/// If the engine does not ask about most of these, in one of so many; of the others it measures one of [`SELDOM`].
+const SILENT: u64 = 32;
+
 /// The charge for so many invocations is not corrected any more when they are over.
 const SETTLED: u32 = 64;
 
@@ -162,6 +165,8 @@ pub(super) struct Variant {
     /// How much times of the same team differ from their mean, over all teams, and of how many times that is the mean.
     noise: f64,
     noises: f64,
+    /// Whether invocations have run that nobody measured.
+    silent: bool,
 }
 
 impl Variant {
@@ -199,6 +204,7 @@ impl Variant {
             lost: None,
             noise: NOISE,
             noises: 1.0,
+            silent: false,
         };
         let home = match variant.contended() {
             // Whoever spins has taken the processor that a sibling needs.
@@ -423,18 +429,50 @@ impl Variant {
         sure * spread / (known.clamp(1, 32) as f64).sqrt()
     }
 
-    /// Learns the time of an invocation of which nothing more follows for now. Returns whether that holds: the team that is held runs for
-    /// long, and its times are as they were. Most are added to the mean together with the next one of [`SELDOM`].
-    fn add_later(&mut self, decision: Decision, time: f64, ledger: &mut Ledger) -> bool {
-        let (home, arm) = (&self.arms[0], &self.arms[self.now]);
-        let may = self.probing.is_none()
+    /// Returns whether the team that is held runs for long, and its times are as they were; `time` is one more of these.
+    fn is_quiet(&self, time: f64) -> bool {
+        self.probing.is_none()
             && self.invocations > EAGER
-            && !self.invocations.is_multiple_of(SELDOM)
             && self.now == self.held
             && !self.rough()
             && self.noise <= MIXED
+            && self.arms[self.now].is_settled(time)
+    }
+
+    /// Returns which of the next invocations the engine need not ask about: those between two that are looked at closely.
+    pub(super) fn silence(&self) -> Option<Silence> {
+        let arm = &self.arms[self.now];
+        // Fewer threads must be surely better: nobody looks what the ledger affords.
+        let quiet = self.is_quiet(arm.mean) && self.loss(self.now) <= 0.0;
+        quiet.then(|| Silence {
+            invocations: (SILENT - 1 - self.invocations % SILENT) as u32,
+            each: SELDOM as u32,
+            times: arm.usual(),
+        })
+    }
+
+    /// Learns of invocations that have run with the team that is held. Returns its size.
+    pub(super) fn pass(&mut self, passed: &Passed, ledger: &mut Ledger) -> u32 {
+        self.invocations += u64::from(passed.count);
+        self.silent = true;
+        let home = self.arms[0].mean;
+        let arm = &mut self.arms[self.now];
+        ledger.earn(home.min(arm.mean) * f64::from(passed.count));
+        arm.pass(passed, self.now == 0);
+        arm.decision.threads
+    }
+
+    /// Learns the time of an invocation of which nothing more follows for now. Returns whether that holds: it is quiet. Most times are
+    /// added to the mean together with the next one of [`SELDOM`].
+    fn add_later(&mut self, decision: Decision, time: f64, ledger: &mut Ledger) -> bool {
+        let (home, arm) = (&self.arms[0], &self.arms[self.now]);
+        let closely = match self.silent {
+            true => SILENT,
+            false => SELDOM,
+        };
+        let may = !self.invocations.is_multiple_of(closely)
             && arm.decision == decision
-            && arm.is_settled(time)
+            && self.is_quiet(time)
             && home.is_settled(home.mean);
         if may {
             ledger.earn(home.mean.min(time));
