@@ -60,8 +60,8 @@ impl Process {
     }
 }
 
-/// A value that each process has for itself: a child of `fork(2)` makes a new one, and leaves that of its parent, whose locks another thread
-/// may have held.
+/// A value that each process has for itself: a child of `fork(2)` makes a new one, and leaves that of its parent, whose locks another
+/// thread may have held.
 pub(crate) struct PerProcess<T: 'static>(AtomicPtr<Kept<T>>);
 
 struct Kept<T> {

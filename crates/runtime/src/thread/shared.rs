@@ -6,12 +6,12 @@
 //! - One that is tied and has started: in its worker's *ring*, which that worker alone touches, or in its worker's *mail*, if another
 //!   thread unparked it.
 //!
-//! A worker looks at its ring and at its run queue by turns, at its mail and the injected ones once in a while, and steals only if it has
-//! nothing of its own. So none of them waits for ever while the worker runs threads.
+//! A worker looks at its ring and at its run queue by turns, at its mail and the injected ones once in a while, and steals only if it
+//! has nothing of its own. So none of them waits for ever while the worker runs threads.
 //!
 //! # When a pool may close
-//! A pool stays open until its threads have ended. Each counts in [`PoolShared::let_go`]'s number; a worker counts some in advance and holds
-//! back those that have ended on it, and gives these back when it finds no thread.
+//! A pool stays open until its threads have ended. Each counts in [`PoolShared::let_go`]'s number; a worker counts some in advance and
+//! holds back those that have ended on it, and gives these back when it finds no thread.
 
 use super::record::{Header, Left};
 use super::scheduler::{Queues, Runnable, Scheduler, Why};
@@ -286,8 +286,8 @@ pub(super) fn park(thread: &Header) {
 
 /// Returns the lightweight thread that calls this and is about to leave its worker; `None` if it is none.
 ///
-/// Never inlined: a thread that is not tied may go on elsewhere, and what a function has read of its OS thread's own variables would be stale
-/// in it afterwards.
+/// Never inlined: a thread that is not tied may go on elsewhere, and what a function has read of its OS thread's own variables would be
+/// stale in it afterwards.
 #[inline(never)]
 pub(super) fn leaving() -> Option<&'static Header> {
     worker::with_any(|worker| {
