@@ -2,8 +2,8 @@
 //! closures do and however large their frames are.
 //!
 //! What is plain is out of a thief's reach until it ends. So the pieces that are plain shall be short, and kept forks, which cost some ten
-//! nanoseconds, shall be rare. A worker looks at the clock when it keeps a fork near its base: if the last look was [`LONG`] ago, it keeps
-//! forks twice as far below the base from now on; if they come closer than [`SHORT`] on average, half as far. A recursion whose leaves are
+//! nanoseconds, shall be rare. A worker looks at the clock when it keeps a fork near its base: if the last look was `LONG` ago, it keeps
+//! forks twice as far below the base from now on; if they come closer than `SHORT` on average, half as far. A recursion whose leaves are
 //! long keeps all of its forks after some such steps.
 
 use super::demand::{FAR, NEAR};
