@@ -47,6 +47,8 @@ struct Sanitizer {
     for_tests: &'static str,
     /// The fault that the soak makes on request, and the text that the report of it must have.
     fault: (&'static str, &'static str),
+    /// Further tests of the runtime, which switch stacks: with a feature by which the sanitizer is told of that.
+    switching: Option<(&'static str, &'static str)>,
 }
 
 const THREAD: Sanitizer = Sanitizer {
@@ -54,6 +56,8 @@ const THREAD: Sanitizer = Sanitizer {
     options: ("TSAN_OPTIONS", "suppressions="),
     for_tests: " exitcode=0",
     fault: ("race", "WARNING: ThreadSanitizer: data race"),
+    // The library that switches stacks tells ThreadSanitizer nothing.
+    switching: None,
 };
 
 const ADDRESS: Sanitizer = Sanitizer {
@@ -64,6 +68,7 @@ const ADDRESS: Sanitizer = Sanitizer {
         "use-after-free",
         "ERROR: AddressSanitizer: heap-use-after-free",
     ),
+    switching: Some(("threads", "corosensei/sanitizer")),
 };
 
 /// What ThreadSanitizer does not report.
@@ -76,7 +81,10 @@ fn target() -> String {
 
 /// Crates and tests with threads; those of the library itself if no others are named.
 const TESTS: &[(&str, &[&str])] = &[
-    ("tanada-queues", &["deque", "fifo", "lane", "slot"]),
+    (
+        "tanada-queues",
+        &["deque", "fifo", "lane", "run_queue", "slot"],
+    ),
     ("tanada-runtime", &["scope", "template", "pools"]),
     ("tanada-laws", &["many_threads"]),
     (
@@ -287,13 +295,23 @@ fn compiled(
     parts.good(&builds.soak())?;
     let (fault, report) = sanitizer.fault;
     parts.fault(&[&program, "--fault", fault], report)?;
-    for (package, tests) in &TESTS[..if quick { QUICK } else { TESTS.len() }] {
-        let mut words = builds.cargo("test");
-        words.extend(["--package", package]);
-        if tests.is_empty() {
-            words.push("--lib");
-        }
-        words.extend(tests.iter().flat_map(|test| ["--test", test]));
+    let common = TESTS[..if quick { QUICK } else { TESTS.len() }].iter();
+    let mut commands: Vec<Vec<&str>> = common
+        .map(|(package, tests)| {
+            let mut words = builds.cargo("test");
+            words.extend(["--package", package]);
+            if tests.is_empty() {
+                words.push("--lib");
+            }
+            words.extend(tests.iter().flat_map(|test| ["--test", test]));
+            words
+        })
+        .collect();
+    commands.extend(sanitizer.switching.map(|(test, feature)| {
+        let rest = ["--package", "tanada-runtime", "--features", feature];
+        [&builds.cargo("test")[..], &rest, &["--test", test]].concat()
+    }));
+    for mut words in commands {
         // On one thread the harness needs no channel, whose inside the sanitizer does not see.
         words.extend(["--", "--test-threads", "1"]);
         words.extend(SKIPPED_TESTS.iter().flat_map(|test| ["--skip", test]));
