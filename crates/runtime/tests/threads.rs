@@ -397,6 +397,35 @@ fn tasks_and_forks_wait_for_threads_and_threads_for_them() {
     });
 }
 
+/// The worker of a thread that waits for a graph, or for a broadcast, runs its other threads: the tasks may wait for them.
+#[test]
+fn a_worker_that_waits_for_a_graph_or_a_call_runs_its_threads() {
+    let pool = Pool::builder().workers(1).build().unwrap();
+    let own = pool.clone();
+    let thread = spawn_in(&pool, move || {
+        let (sender, receiver) = bounded(1);
+        let other = thread::spawn(move || {
+            for n in 0..2 {
+                thread::yield_now();
+                sender.send(n).unwrap();
+            }
+        });
+        // It has started, and is tied to this worker.
+        thread::yield_now();
+        let mut sum = 0;
+        own.scope(|s| {
+            let (sum, receiver) = (&mut sum, &receiver);
+            s.task("waits for the other")
+                .register(move |_| *sum += receiver.recv().unwrap());
+        })
+        .unwrap();
+        let parts = own.broadcast(|_| receiver.recv().unwrap()).unwrap();
+        other.join().unwrap();
+        (sum, parts)
+    });
+    assert_eq!(thread.join().unwrap(), (0, vec![1]));
+}
+
 #[test]
 fn futures_are_awaited_in_threads_and_threads_by_futures() {
     in_pools(|pool| {

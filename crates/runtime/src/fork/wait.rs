@@ -47,9 +47,9 @@ impl WorkerCore {
             } else if let Some(job) = self.pop_job() {
                 self.run_job(job);
             } else if self.help_threads(|| (), || flag.is_open()).is_none() {
-                let threads = || self.pool().threads.may_have(self.id.index());
-                self.pool()
-                    .wait_in_a_task(|| flag.park_until(|| self.is_called() || threads()));
+                self.pool().wait_in_a_task(|| {
+                    flag.park_until(|| self.is_called() || self.may_have_threads());
+                });
             }
         }
     }
@@ -107,7 +107,7 @@ impl WorkerCore {
                     flag.is_open()
                         || self.is_called()
                         || pool.forks.has_jobs()
-                        || pool.threads.may_have(me)
+                        || self.may_have_threads()
                 })
             });
             round = 0;

@@ -188,14 +188,22 @@ fn wait_outside(latch: &Latch, pool: &PoolShared, spin: Spin) {
 }
 
 /// Waits on a worker, which runs the parts that wait for it: its own, and those of others, which may wait for this call's caller in turn.
+/// Lightweight threads, too: a part may wait for them.
 fn wait_on_worker(latch: &Latch, worker: &WorkerCore, spin: Spin) {
+    let _pin = worker.pin();
     loop {
         worker.answer();
+        if latch.is_open() {
+            return;
+        }
+        if worker.help_threads(|| (), || latch.is_open()).is_some() {
+            continue;
+        }
         spin_until(spin.most.unwrap_or(USUAL), || {
             latch.is_open() || worker.is_called()
         });
         worker.pool().wait_in_a_task(|| {
-            while !latch.is_open() && !worker.is_called() {
+            while !latch.is_open() && !worker.is_called() && !worker.may_have_threads() {
                 parking::park();
             }
         });

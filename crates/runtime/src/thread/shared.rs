@@ -481,6 +481,11 @@ impl WorkerCore {
         }
     }
 
+    /// Returns whether this worker might find a thread.
+    pub(crate) fn may_have_threads(&self) -> bool {
+        self.pool().threads.may_have(self.id.index())
+    }
+
     /// Runs threads for a worker that waits until `flag` is open, after a call of `leave`: on top of the task that waits, or by suspending
     /// the thread that waits. Returns `None`, without the call, if there are none, else whether the flag is open.
     pub(crate) fn help_threads(

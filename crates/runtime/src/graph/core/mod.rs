@@ -405,9 +405,10 @@ impl Context<'_> {
         }
     }
 
-    /// Waits on a worker of the pool, which runs ready tasks of this graph only, and parts of calls: a task of this graph may wait for
-    /// these.
+    /// Waits on a worker of the pool, which runs ready tasks of this graph only, and parts of calls and lightweight threads: a task of this
+    /// graph may wait for these.
     fn wait_on_worker(self, worker: &WorkerCore) {
+        let _pin = worker.pin();
         let outer = self.graph.outer.load(Ordering::Relaxed);
         let mut stall = Stall::new(None);
         while !self.graph.has_ended() {
@@ -417,6 +418,12 @@ impl Context<'_> {
             let next = self.take_next(worker);
             if next.is_none() {
                 worker.settle();
+                if worker
+                    .help_threads(|| (), || self.graph.has_ended())
+                    .is_some()
+                {
+                    continue;
+                }
             }
             if let Some(task) = next.or_else(|| self.wait_for_next(worker, &mut stall)) {
                 self.graph.look_away();
@@ -429,12 +436,12 @@ impl Context<'_> {
         worker.graph.run(outer);
     }
 
-    /// Waits for and returns a task of this graph, `None` at the end of the run or if the worker is called. It counts as waiting without a
+    /// Waits for and returns a task of this graph, `None` at the end of the run, or if the worker is called or may run a thread. It counts as waiting without a
     /// break: another thread that looked during a break would not see that all has stalled.
     fn wait_for_next(self, worker: &WorkerCore, stall: &mut Stall<'_>) -> Option<(Ready, Origin)> {
         self.pool.wait_in_a_task(|| {
             // Parts may have taken the token of `unpark` that came with the end.
-            while !self.graph.has_ended() && !worker.is_called() {
+            while !self.graph.has_ended() && !worker.is_called() && !worker.may_have_threads() {
                 parking::park_timeout(LOST_CHECK);
                 self.graph.look_for_stall(self.pool, stall);
                 let next = self.take_next(worker);
