@@ -436,8 +436,8 @@ impl Context<'_> {
         worker.graph.run(outer);
     }
 
-    /// Waits for and returns a task of this graph, `None` at the end of the run, or if the worker is called or may run a thread. It counts as waiting without a
-    /// break: another thread that looked during a break would not see that all has stalled.
+    /// Waits for and returns a task of this graph; `None` at the end of the run, or if the worker is called or may run a thread. It counts
+    /// as waiting without a break: another thread that looked during a break would not see that all has stalled.
     fn wait_for_next(self, worker: &WorkerCore, stall: &mut Stall<'_>) -> Option<(Ready, Origin)> {
         self.pool.wait_in_a_task(|| {
             // Parts may have taken the token of `unpark` that came with the end.
