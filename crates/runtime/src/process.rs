@@ -74,15 +74,15 @@ impl<T: Sync> PerProcess<T> {
         PerProcess(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// Returns this process's value, and whether this call has made it, by `make`. It is never freed.
-    pub(crate) fn get(&self, make: impl Fn() -> T) -> (&'static T, bool) {
+    /// Returns this process's value, which the first call makes. It is never freed.
+    pub(crate) fn get(&self, make: impl Fn() -> T) -> &'static T {
         loop {
             let seen = self.0.load(Ordering::Acquire);
             // SAFETY: what was stored is never freed.
             if let Some(kept) = unsafe { seen.as_ref() }
                 && kept.home.is_this()
             {
-                return (&kept.value, false);
+                return &kept.value;
             }
             let kept = Kept {
                 home: Process::this(),
@@ -94,7 +94,7 @@ impl<T: Sync> PerProcess<T> {
                 .compare_exchange(seen, made, Ordering::AcqRel, Ordering::Acquire);
             if set.is_ok() {
                 // SAFETY: as above.
-                return (&unsafe { &*made }.value, true);
+                return &unsafe { &*made }.value;
             }
             // SAFETY: no other thread has seen it.
             drop(unsafe { Box::from_raw(made) });

@@ -519,6 +519,43 @@ fn a_scheduler_of_the_users_own_is_asked() {
     }
 }
 
+/// A scheduler that returns threads of another pool: they run where they belong.
+#[test]
+fn a_scheduler_cannot_run_threads_of_another_pool() {
+    static STASH: std::sync::Mutex<Vec<Runnable>> = std::sync::Mutex::new(Vec::new());
+    struct Mixes;
+    impl Scheduler for Mixes {
+        fn next(&self, queues: &mut Queues<'_>) -> Option<Runnable> {
+            STASH.lock().unwrap().pop().or_else(|| queues.pop())
+        }
+    }
+    let other = Pool::builder().workers(2).build().unwrap();
+    let mixes = Pool::builder()
+        .workers(2)
+        .thread_scheduler(Mixes)
+        .build()
+        .unwrap();
+    let (handles, stashed): (Vec<_>, Vec<_>) = (0..20)
+        .map(|_| {
+            let body = || {
+                let here = std::thread::current().id();
+                thread::yield_now();
+                assert_eq!(std::thread::current().id(), here);
+                tanada_runtime::fork::current_worker().is_some()
+            };
+            Builder::new().pool(&other).create(body).unwrap()
+        })
+        .unzip();
+    STASH.lock().unwrap().extend(stashed);
+    let own: Vec<_> = (0..40).map(|n| spawn_in(&mixes, move || n)).collect();
+    for (n, own) in own.into_iter().enumerate() {
+        assert_eq!(own.join().unwrap(), n);
+    }
+    let rest: Vec<_> = STASH.lock().unwrap().drain(..).collect();
+    drop(rest);
+    assert!(handles.into_iter().all(|handle| handle.join().unwrap()));
+}
+
 /// A scheduler that drops what it gets loses nothing.
 #[test]
 fn a_scheduler_cannot_lose_a_thread() {

@@ -195,7 +195,8 @@ impl PoolShared {
     /// relied on that worker.
     #[inline]
     pub(crate) fn pass_forks_on(&self) {
-        if self.forks.demand.waits.is_anyone_idle() && self.forks.has_jobs() {
+        let left = || self.forks.has_jobs() || self.threads.has_any();
+        if self.forks.demand.waits.is_anyone_idle() && left() {
             self.forks.demand.announce(&self.sleep);
         }
     }
@@ -305,6 +306,7 @@ impl WorkerCore {
         let mail = &self.pool().forks.seats[self.id.index()].mail;
         for _ in 0..mail.len() {
             let Some(part) = mail.pop() else { break };
+            let _pin = self.pin();
             self.forks.origin.set(Origin::Mailbox);
             Job::run(part, self);
         }

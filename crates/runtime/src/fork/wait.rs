@@ -34,6 +34,8 @@ impl WorkerCore {
                 false => self.help_until(flag),
             }
         }
+        // A worker that has no loop of its own would hold them back for ever.
+        self.settle_threads();
         if let Some(lane) = self.forks.lane.as_ref().filter(|_| paused) {
             lane.resume();
         }
@@ -59,7 +61,7 @@ impl WorkerCore {
         let (pool, me) = (self.pool(), self.id.index());
         let demand = &pool.forks.demand;
         let leave = || {
-            let left = || pool.forks.has_jobs();
+            let left = || pool.forks.has_jobs() || self.may_have_threads();
             demand.leave(&demand.waits, me, &pool.sleep, left);
         };
         demand.waits.begin_search(me);
@@ -118,6 +120,7 @@ impl WorkerCore {
     /// Runs a job on this worker. A panic of its closure does not leave this function.
     #[inline]
     pub(crate) fn run_job(&self, job: tanada_queues::Ready) {
+        let _pin = self.pin();
         if self.graph.held.is_some() {
             self.settle();
         }

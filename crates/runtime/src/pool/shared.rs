@@ -418,7 +418,8 @@ impl PoolShared {
 
     /// Calls `wait`, in which a task of this pool blocks its worker, and returns the result.
     pub(crate) fn wait_in_a_task<R>(&self, wait: impl FnOnce() -> R) -> R {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        // Before the caller looks for threads: whoever makes one ready looks at this afterwards.
+        self.waiting.fetch_add(1, Ordering::SeqCst);
         let result = wait();
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         result

@@ -14,6 +14,7 @@ use super::timer;
 use crate::pool::PoolShared;
 use crate::process::PerProcess;
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -27,11 +28,27 @@ struct Known {
     pools: Mutex<Vec<Weak<PoolShared>>>,
     /// OS threads that are no workers and wait in a function of this crate.
     outside: AtomicUsize,
+    /// Threads with lower numbers are the parent's of which this process is a forked child.
+    first: u64,
+    /// What was seen when threads seemed to wait for each other: they do if the next look finds the same.
+    seen: Mutex<Option<Seen>>,
+}
+
+/// Everything that changes when a thread goes on.
+#[derive(PartialEq, Eq)]
+struct Seen {
+    blocked: Vec<(u64, On, usize)>,
+    /// Turns of the workers, all of which sleep.
+    turns: Vec<u64>,
+    outside: usize,
 }
 
 fn known() -> &'static Known {
     static KNOWN: PerProcess<Known> = PerProcess::new();
-    KNOWN.get(Known::default).0
+    KNOWN.get(|| Known {
+        first: super::shared::number(),
+        ..Known::default()
+    })
 }
 
 /// The most threads that a report names.
@@ -86,14 +103,41 @@ struct Blocked {
     what: usize,
 }
 
-/// Looks for threads that wait for each other. If there are any, reports them and ends the process.
+/// Looks for threads that wait for each other. If it finds the same ones twice, reports them and ends the process.
 pub(super) fn look() {
-    let Some(asleep) = sleeping_workers() else {
-        return;
+    let known = known();
+    let found = find();
+    let seen = found.as_ref().map(|(seen, ..)| seen);
+    let again = {
+        let mut before = known.seen.lock();
+        let again = before.as_ref() == seen;
+        *before = found.as_ref().map(|(seen, ..)| Seen {
+            blocked: seen.blocked.clone(),
+            turns: seen.turns.clone(),
+            outside: seen.outside,
+        });
+        again
     };
+    match found {
+        Some((_, blocked, circle)) if again => {
+            report(&blocked, &circle);
+            std::process::abort();
+        }
+        // A thread that has been woken, and did not run yet, will have run by then.
+        Some(_) => timer::look_soon(),
+        None => {}
+    }
+}
+
+/// Returns threads that seem to wait for each other, and those of them that do in a circle.
+fn find() -> Option<(Seen, Vec<Blocked>, Vec<usize>)> {
+    let known = known();
+    let turns = turns_asleep()?;
     let mut blocked = Vec::new();
     stack::for_each(|header| {
-        if let (Some((on, what)), Some((number, name))) = (header.blocked_on(), header.label()) {
+        if let (Some((on, what)), Some((number, name))) = (header.blocked_on(), header.label())
+            && number >= known.first
+        {
             blocked.push(Blocked {
                 header,
                 number,
@@ -104,49 +148,49 @@ pub(super) fn look() {
         }
     });
     if blocked.is_empty() {
-        return;
+        return None;
     }
     let circle = circle(&blocked);
+    let outside = known.outside.load(SeqCst);
     // The timer's thread calls this.
-    let waiting = asleep + known().outside.load(SeqCst) + 1;
-    let all_wait = os_threads().is_some_and(|threads| threads == waiting);
-    // Nothing has moved meanwhile.
-    let still = sleeping_workers() == Some(asleep)
-        && (blocked.iter())
-            .all(|thread| thread.header.blocked_on() == Some((thread.on, thread.what)));
-    if still && (!circle.is_empty() || all_wait) {
-        report(&blocked, &circle);
-        std::process::abort();
+    let waiting = turns.len() + outside + 1;
+    let all_wait = || {
+        let threads = os_threads();
+        !timer::has_alarms() && threads.is_some_and(|threads| threads == waiting)
+    };
+    if circle.is_empty() && !all_wait() {
+        return None;
     }
+    let state = |thread: &Blocked| (thread.number, thread.on, thread.what);
+    let seen = Seen {
+        blocked: blocked.iter().map(state).collect(),
+        turns,
+        outside,
+    };
+    Some((seen, blocked, circle))
 }
 
-/// Returns the number of workers of all pools, if all of them sleep.
-fn sleeping_workers() -> Option<usize> {
-    let pools: Vec<_> = known()
-        .pools
-        .lock()
-        .iter()
+/// Returns the turns of all workers of all pools, if all of them sleep.
+fn turns_asleep() -> Option<Vec<u64>> {
+    let pools: Vec<_> = (known().pools.lock().iter())
         .filter_map(Weak::upgrade)
         .collect();
-    let mut number = 0;
+    let mut turns = Vec::new();
     for pool in pools {
+        // In a child of `fork(2)` the workers of its parent are none.
         if pool.is_forked() {
             continue;
         }
-        let workers = usize::from(pool.placement.workers());
-        let asleep = |sleep: &crate::worker::sleep::Sleep| {
-            let sleeping = sleep
-                .idle()
-                .map(|idle| idle.is_some_and(|idle| idle.asleep));
-            sleeping.collect::<Vec<_>>()
-        };
-        let (idle, waiting) = (asleep(&pool.sleep), asleep(&pool.forks.demand.waits));
-        if !idle.iter().zip(&waiting).all(|(a, b)| *a || *b) {
-            return None;
+        let waits = pool.forks.demand.waits.idle();
+        for (idle, waiting) in pool.sleep.idle().zip(waits) {
+            let asleep = [idle, waiting]
+                .into_iter()
+                .flatten()
+                .find(|idle| idle.asleep)?;
+            turns.push(asleep.turns);
         }
-        number += workers;
     }
-    Some(number)
+    Some(turns)
 }
 
 /// Returns the number of OS threads of this process.
@@ -156,23 +200,33 @@ fn os_threads() -> Option<usize> {
 
 /// Returns threads that wait for each other in a circle, by their places in `blocked`, each for the next one.
 fn circle(blocked: &[Blocked]) -> Vec<usize> {
-    let place = |address: usize| {
-        let found = blocked
-            .iter()
-            .position(|thread| std::ptr::from_ref(thread.header).addr() == address);
-        found.filter(|_| address != 0)
-    };
+    let place = |thread: &Blocked| std::ptr::from_ref(thread.header).addr();
+    let places: HashMap<usize, usize> = blocked.iter().map(place).zip(0..).collect();
     let next = |thread: &Blocked| match thread.on {
-        On::Join | On::Mutex => place(thread.what),
+        On::Join | On::Mutex => places.get(&thread.what).copied(),
         _ => None,
     };
+    // By which start each was reached first.
+    let mut reached = vec![usize::MAX; blocked.len()];
     for start in 0..blocked.len() {
-        let mut path = vec![start];
-        while let Some(at) = next(&blocked[path[path.len() - 1]]) {
-            if let Some(begin) = path.iter().position(|seen| *seen == at) {
-                return path.split_off(begin);
+        let mut at = start;
+        while reached[at] == usize::MAX {
+            reached[at] = start;
+            match next(&blocked[at]) {
+                Some(other) => at = other,
+                None => break,
             }
-            path.push(at);
+        }
+        if reached[at] != start || next(&blocked[at]).is_none() {
+            continue;
+        }
+        // The path from this start has come back to itself.
+        let mut circle = vec![at];
+        while let Some(other) = next(&blocked[circle[circle.len() - 1]]) {
+            if other == at {
+                return circle;
+            }
+            circle.push(other);
         }
     }
     Vec::new()

@@ -135,7 +135,8 @@ impl<'p, H: Hint> Builder<'p, H> {
     /// # Safety
     /// Whatever is alive on the thread's stack when it is suspended may move to another OS thread: it is `Send`, nothing of it refers to a
     /// variable of the OS thread (`thread_local`, `errno`) or is a lock that the OS thread must release, and no function of this crate that
-    /// runs a closure for the thread ([`fork`](crate::fork), [`Pool::scope`]) is called with one in which the thread is suspended.
+    /// runs a closure for the thread ([`fork`](crate::fork), [`Pool::scope`]) is called with one in which the thread is suspended. It is not
+    /// suspended while it unwinds.
     pub unsafe fn spawn_untied<T: Send + 'static>(
         self,
         body: impl FnOnce() -> T + Send + 'static,
@@ -191,10 +192,12 @@ impl<'p, H: Hint> Builder<'p, H> {
         tied: bool,
         hand_on: impl FnOnce(Option<&WorkerCore>, &PoolShared, Ready) -> R,
     ) -> io::Result<(JoinHandle<T>, R)> {
+        // Before anything is taken: it may panic, or wait.
+        let digest = self.hint.digest();
         worker::with_any(|worker| match (self.pool, worker) {
             (None, Some(here)) => {
                 // SAFETY: the caller's contract.
-                unsafe { self.make_in(here.pool(), worker, body, tied, hand_on) }
+                unsafe { self.make_in(here.pool(), worker, body, digest, tied, hand_on) }
             }
             (pool, _) => {
                 let global;
@@ -208,7 +211,7 @@ impl<'p, H: Hint> Builder<'p, H> {
                 let pool = pool.open();
                 let here = worker.filter(|worker| std::ptr::eq(worker.pool(), pool));
                 // SAFETY: the caller's contract.
-                unsafe { self.make_in(pool, here, body, tied, hand_on) }
+                unsafe { self.make_in(pool, here, body, digest, tied, hand_on) }
             }
         })
     }
@@ -219,6 +222,7 @@ impl<'p, H: Hint> Builder<'p, H> {
         pool: &PoolShared,
         worker: Option<&WorkerCore>,
         body: F,
+        digest: u16,
         tied: bool,
         hand_on: impl FnOnce(Option<&WorkerCore>, &PoolShared, Ready) -> R,
     ) -> io::Result<(JoinHandle<T>, R)> {
@@ -228,8 +232,6 @@ impl<'p, H: Hint> Builder<'p, H> {
             fits::<H, T, F>(class),
             "the closure, the hint or the result of a thread is too large for its stack: Builder::stack_size sets another size"
         );
-        // Before anything is taken: it may panic.
-        let digest = self.hint.digest();
         super::deadlock::used();
         let slot = shared::take_slot(worker, class)?;
         match worker {
@@ -287,8 +289,7 @@ pub(super) fn schedule_elsewhere(right: Ready) {
 
 /// Calls `body` with the run queues of this worker's pool; `None` if this OS thread is no worker.
 ///
-/// # Panics
-/// If `body` suspends the thread, the process ends.
+/// The process ends if `body` panics, or waits.
 pub fn with_queues<R>(body: impl FnOnce(&mut Queues<'_>) -> R) -> Option<R> {
     worker::with_any(|worker| worker.map(|worker| worker.ask_scheduler(body)))
 }
@@ -300,19 +301,19 @@ pub fn with_queues<R>(body: impl FnOnce(&mut Queues<'_>) -> R) -> Option<R> {
 /// # Panics
 /// If this OS thread is no worker, or there are no such workers.
 pub fn spread(threads: impl IntoIterator<Item = Runnable>, over: std::ops::Range<u16>) {
+    let all = crate::fork::current_workers().expect("only a worker spreads threads");
+    assert!(
+        over.start < over.end && over.end <= all,
+        "there are no workers {over:?}"
+    );
     let threads: Vec<Runnable> = threads.into_iter().collect();
     let (number, workers) = (threads.len(), usize::from(over.end - over.start));
-    let spread = with_queues(|queues| {
-        assert!(
-            over.start < over.end && over.end <= queues.workers(),
-            "there are no workers {over:?}"
-        );
+    with_queues(|queues| {
         for (index, thread) in threads.into_iter().enumerate() {
             let whom = usize::from(over.start) + index * workers / number;
             queues.push_tail(tanada_policy::WorkerId(whom as u16), thread);
         }
     });
-    spread.expect("only a worker spreads threads");
 }
 
 /// The right to wait for a thread's end and to take its result. A future of the same.
@@ -555,10 +556,16 @@ fn yield_elsewhere() {
     }
 }
 
+/// Returns the time after `time`, or one that no program lives to see.
+pub(super) fn after(time: Duration) -> Instant {
+    const LONG: Duration = Duration::from_secs(1 << 32);
+    Instant::now() + time.min(LONG)
+}
+
 /// Waits for this time. A lightweight thread is suspended meanwhile.
 #[inline(never)]
 pub fn sleep(time: Duration) {
-    let until = Instant::now() + time;
+    let until = after(time);
     let Some(header) = header() else {
         while Instant::now() < until {
             idle_for(until);

@@ -15,7 +15,8 @@
 //!
 //! # Tied and untied
 //! [`spawn`] is safe: such a thread may start on any worker, and then stays there, so thread-locals and values that are not `Send` remain
-//! valid on its stack. [`Builder::spawn_untied`] makes one that may go on elsewhere after every wait; its contract is the caller's.
+//! valid on its stack (other threads run there while it waits, so what relies on nesting must not be used around a wait).
+//! [`Builder::spawn_untied`] makes one that may go on elsewhere after every wait; its contract is the caller's.
 //!
 //! # Which thread runs next
 //! Each worker has a run queue: it pushes and pops at the head, others steal at the tail. A [`Scheduler`] replaces what is pushed and

@@ -4,7 +4,7 @@
 //! the stack begins. Who may touch what:
 //!
 //! - The right to run a thread is a [`Ready`] with the header's address. Its holder alone touches the coroutine.
-//! - `state`, `joiner` and the words for reports are atomic: any thread may use them at any time, also when the thread has ended and
+//! - `state`, `joiner` and the words for reports are atomic, and `waker` has a lock: any thread may use them at any time, also when the thread has ended and
 //!   another one has its slot. A stale wake-up is a wake-up too many, which every wait expects.
 //! - The other fields are written before the thread is first handed on, and read until its slot is free.
 
@@ -374,7 +374,16 @@ impl Header {
     /// It has left as [`Left::Ended`], and this is called once.
     #[inline]
     pub(super) unsafe fn end(&self, worker: &WorkerCore) {
-        match self.joiner.swap(DONE, AcqRel) {
+        let mut seen = self.joiner.load(Acquire);
+        // The lock is held when the end becomes visible: from then on the handle's owner may free the slot, which takes it, too.
+        let waker = loop {
+            let guard = (seen == FUTURE).then(|| self.waker.lock());
+            match self.joiner.compare_exchange(seen, DONE, AcqRel, Acquire) {
+                Ok(_) => break guard.and_then(|mut waker| waker.take()),
+                Err(now) => seen = now,
+            }
+        };
+        match seen {
             NOBODY => {}
             DETACHED => {
                 worker.pool().catch(|| {
@@ -383,7 +392,6 @@ impl Header {
                 });
             }
             FUTURE => {
-                let waker = self.waker.lock().take();
                 if let Some(waker) = waker {
                     worker.pool().catch(|| waker.wake());
                 }
@@ -433,12 +441,15 @@ impl Header {
     /// Lets `waker` be woken at the end, instead of one that was passed before. Returns false if the thread has ended.
     pub(super) fn await_end_as_future(&self, waker: &Waker) -> bool {
         self.polled.store(true, Relaxed);
-        *self.waker.lock() = Some(waker.clone());
+        let waker = waker.clone();
+        let before = self.waker.lock().replace(waker);
+        drop(before);
         let set = self
             .joiner
             .compare_exchange(NOBODY, FUTURE, AcqRel, Acquire);
         if matches!(set, Err(DONE)) {
-            *self.waker.lock() = None;
+            let last = self.waker.lock().take();
+            drop(last);
             return false;
         }
         true
@@ -481,8 +492,11 @@ impl Header {
     ) -> Outcome<T> {
         self.drop_typed.set(None);
         if self.polled.load(Relaxed) {
-            drop(self.waker.lock().take());
+            let last = self.waker.lock().take();
+            drop(last);
         }
+        // What is dropped may wait.
+        let _pin = worker.map(WorkerCore::pin);
         let free = Free(self, worker);
         // SAFETY: the caller's contract.
         let outcome = unsafe { read(self.typed.get(), true) };
@@ -495,9 +509,12 @@ impl Header {
     /// # Safety
     /// There is neither a right to run the thread, nor a handle, nor a coroutine.
     pub(super) unsafe fn free(&self, worker: Option<&WorkerCore>) {
+        // What is dropped may wait.
+        let _pin = worker.map(WorkerCore::pin);
         let free = Free(self, worker);
         if self.polled.load(Relaxed) {
-            drop(self.waker.lock().take());
+            let last = self.waker.lock().take();
+            drop(last);
         }
         if let Some(drop_typed) = self.drop_typed.take() {
             // SAFETY: it is of the type that `make` wrote, and is dropped once.

@@ -220,8 +220,8 @@ impl<'a> Queues<'a> {
         None
     }
 
-    /// Returns the right of a thread that may lie in a queue of this pool. Any other goes where it belongs.
-    fn ours(&self, thread: Runnable) -> Option<Ready> {
+    /// Returns the right of a thread that a worker of this pool may run or queue. Any other goes where it belongs.
+    pub(super) fn ours(&self, thread: Runnable) -> Option<Ready> {
         let header = Header::of(&thread.0);
         let here = std::ptr::eq(header.pool_address(), self.worker.pool());
         if here && !header.is_pinned() {
@@ -232,8 +232,7 @@ impl<'a> Queues<'a> {
     }
 
     fn announce(&self) {
-        let pool = self.worker.pool();
-        pool.forks.demand.announce(&pool.sleep);
+        self.worker.pool().announce_thread();
     }
 }
 

@@ -24,7 +24,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 use tanada_policy::{Origin, Placement};
 use tanada_queues::{Head, Injector, Mailbox, Ready, Tail, run_queue};
 
@@ -116,15 +119,18 @@ impl ThreadShared {
 
     /// Returns whether worker `me` might find a thread.
     pub(crate) fn may_have(&self, me: usize) -> bool {
-        self.has_mail(me)
-            || !self.injected.is_empty()
-            || self.seats.iter().any(|seat| !seat.tail.is_empty())
+        self.has_mail(me) || self.has_any()
     }
 
     /// Returns whether worker `me` has to run a thread that no other worker may run.
     #[inline]
     pub(crate) fn has_mail(&self, me: usize) -> bool {
         !self.seats[me].mail.is_empty()
+    }
+
+    /// Returns whether some worker might find a thread.
+    pub(crate) fn has_any(&self) -> bool {
+        !self.injected.is_empty() || self.seats.iter().any(|seat| !seat.tail.is_empty())
     }
 
     pub(super) fn tail(&self, whom: usize) -> &Tail {
@@ -213,7 +219,7 @@ impl PoolShared {
         match worker {
             Some(worker) if self.threads.scheduler.is_none() => {
                 worker.threads.head.borrow_mut().push(right);
-                self.forks.demand.announce(&self.sleep);
+                self.announce_thread();
             }
             _ => self.make_ready(worker, right, Why::New),
         }
@@ -228,7 +234,7 @@ impl PoolShared {
         }
         let Some(worker) = worker else {
             self.threads.injected.push(right);
-            self.forks.demand.announce(&self.sleep);
+            self.announce_thread();
             return;
         };
         match self.threads.scheduler() {
@@ -238,7 +244,20 @@ impl PoolShared {
                 scheduler.ready(queues, Runnable::new(right), why);
             }),
         }
-        self.forks.demand.announce(&self.sleep);
+        self.announce_thread();
+    }
+
+    /// A thread was made ready that any worker may run: wakes one unless some search. If none sleeps, those that wait inside of a task may
+    /// run it: they are not in the sleep protocol.
+    #[inline]
+    pub(super) fn announce_thread(&self) {
+        if !self.forks.demand.announce(&self.sleep) && self.waiting.load(SeqCst) > 0 {
+            (0..self.seats_of_threads()).for_each(|whom| self.sleep.unpark(whom));
+        }
+    }
+
+    fn seats_of_threads(&self) -> usize {
+        self.threads.seats.len()
     }
 
     /// As [`PoolShared::make_ready`], of a thread that stays on its worker.
@@ -396,7 +415,8 @@ impl WorkerCore {
             Some(scheduler) => self.ask_scheduler(|queues| scheduler.steal(queues)),
             None => Queues::of(self).steal_nearest(),
         };
-        stolen.map(Runnable::into_right)
+        // A scheduler may return a thread of another pool.
+        stolen.and_then(|thread| Queues::of(self).ours(thread))
     }
 
     /// Calls the user's scheduler. A panic of it ends the process: threads in its hands would be lost to those that wait for them.
@@ -447,9 +467,10 @@ impl WorkerCore {
     fn pop_thread(&self) -> Option<Ready> {
         match self.pool().threads.scheduler() {
             None => self.threads.head.borrow_mut().pop(),
-            Some(scheduler) => self
-                .ask_scheduler(|queues| scheduler.next(queues))
-                .map(Runnable::into_right),
+            Some(scheduler) => {
+                let next = self.ask_scheduler(|queues| scheduler.next(queues));
+                next.and_then(|thread| Queues::of(self).ours(thread))
+            }
         }
     }
 

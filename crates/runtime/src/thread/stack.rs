@@ -21,11 +21,15 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Bytes of a page.
-const PAGE: usize = 4096;
+/// Bytes of a page, at most.
+const PAGE: usize = if cfg!(target_arch = "x86_64") {
+    4 << 10
+} else {
+    64 << 10
+};
 
 /// The least stack, in bytes.
-pub(super) const LEAST: usize = 16 << 10;
+pub(super) const LEAST: usize = 4 * PAGE;
 
 /// The stack of a thread whose builder names no other size, in bytes: address space, of which a thread takes what it touches.
 pub(super) const USUAL: usize = 256 << 10;
@@ -34,7 +38,10 @@ pub(super) const USUAL: usize = 256 << 10;
 pub(super) const USUAL_CLASS: usize = (USUAL / LEAST).trailing_zeros() as usize;
 
 /// Sizes of slots: powers of two from [`LEAST`].
-const SIZES: usize = 16;
+const SIZES: usize = (MOST / LEAST).trailing_zeros() as usize + 1;
+
+/// The largest stack, in bytes.
+const MOST: usize = 256 << 20;
 
 /// Bytes of one mapping, unless a slot is larger.
 const MAPPING: usize = 32 << 20;
@@ -57,7 +64,7 @@ pub(super) const CACHE: usize = 128;
 /// The free slots of a process, by size.
 fn free_slots(class: usize) -> &'static Mutex<Free> {
     static FREE: PerProcess<[Mutex<Free>; SIZES]> = PerProcess::new();
-    &FREE.get(Default::default).0[class]
+    &FREE.get(Default::default)[class]
 }
 
 /// Where the mappings are: for the handler of page faults, too, which may take no lock.

@@ -8,6 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long all threads have to be quiet before somebody looks whether they wait for each other.
@@ -15,6 +16,8 @@ const QUIET: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 struct Timer {
+    /// Whether it has a thread.
+    runs: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -75,6 +78,11 @@ pub(super) fn unpark_at(thread: &Header, when: Instant) -> Alarm {
     Alarm(number)
 }
 
+/// Returns whether threads wait for the passing of time.
+pub(super) fn has_alarms() -> bool {
+    !timer().state.lock().whom.is_empty()
+}
+
 /// Lets the timer look soon whether threads wait for each other.
 pub(super) fn look_soon() {
     let timer = timer();
@@ -92,10 +100,11 @@ pub(super) fn look_soon() {
 /// If the system has no thread for it.
 fn timer() -> &'static Timer {
     static TIMER: PerProcess<Timer> = PerProcess::new();
-    let (timer, is_new) = TIMER.get(Timer::default);
-    if is_new {
+    let timer = TIMER.get(Timer::default);
+    if !timer.runs.load(Ordering::Acquire) && !timer.runs.swap(true, Ordering::AcqRel) {
         let thread = std::thread::Builder::new().name("tanada-timer".into());
         if let Err(error) = thread.spawn(|| timer.run()) {
+            timer.runs.store(false, Ordering::Release);
             panic!("no thread for timers: {error}");
         }
     }
@@ -121,14 +130,16 @@ impl Timer {
                 state.look = None;
             }
             if look || !due.is_empty() {
-                let sleeping = state.whom.len();
+                let quiet = due.is_empty();
                 parking_lot::MutexGuard::unlocked(&mut state, || {
                     for Whom(thread) in due {
                         // SAFETY: headers are at their places for ever, and a wake-up too many does no harm.
                         shared::unpark(unsafe { thread.as_ref() });
                     }
-                    if look && sleeping == 0 {
-                        deadlock::look();
+                    match (look, quiet) {
+                        (false, _) => {}
+                        (true, true) => deadlock::look(),
+                        (true, false) => look_soon(),
                     }
                 });
                 continue;

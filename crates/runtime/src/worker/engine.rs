@@ -306,7 +306,11 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     /// Runs a job of the fork layer on this searching worker. Others are woken if they may have relied on it.
     fn run_job(&self, job: Ready) {
         let (pool, me) = (&self.core.pool, self.core.id);
-        let left = || self.dispatcher.may_have(me) || pool.forks.has_jobs();
+        let left = || {
+            self.dispatcher.may_have(me)
+                || pool.forks.has_jobs()
+                || pool.threads.may_have(me.index())
+        };
         pool.forks
             .demand
             .leave(&pool.sleep, me.index(), &pool.sleep, left);

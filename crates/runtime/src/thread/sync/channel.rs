@@ -1,5 +1,6 @@
 //! A channel for any number of threads on both sides.
 
+use super::super::handle::after;
 use super::super::record::On;
 use super::super::waiter::{WaitList, wait_in, wait_in_until};
 use std::collections::VecDeque;
@@ -217,7 +218,7 @@ impl<T> Receiver<T> {
     /// # Errors
     /// [`TryRecvError::Empty`] if there was no message in time, or as [`Receiver::recv`].
     pub fn recv_timeout(&self, most: Duration) -> Result<T, TryRecvError> {
-        let until = Instant::now() + most;
+        let until = after(most);
         loop {
             match self.try_recv() {
                 Err(TryRecvError::Empty) if Instant::now() < until => {}

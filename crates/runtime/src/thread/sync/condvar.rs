@@ -1,9 +1,10 @@
 //! A condition variable.
 
+use super::super::handle::after;
 use super::super::record::On;
 use super::super::waiter::{WaitList, wait_in, wait_in_until};
 use super::MutexGuard;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Lets threads wait until another one says that something has changed, while a [`Mutex`](super::Mutex) protects what they look at.
 ///
@@ -50,7 +51,7 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         most: Duration,
     ) -> (MutexGuard<'a, T>, bool) {
-        let (mutex, until) = (guard.mutex(), Instant::now() + most);
+        let (mutex, until) = (guard.mutex(), after(most));
         let waiters = self.0.lock();
         let unlock = || drop(guard);
         let woken = wait_in_until(
