@@ -135,8 +135,8 @@ impl<'p, H: Hint> Builder<'p, H> {
     /// # Safety
     /// Whatever is alive on the thread's stack when it is suspended may move to another OS thread: it is `Send`, nothing of it refers to a
     /// variable of the OS thread (`thread_local`, `errno`) or is a lock that the OS thread must release, and no function of this crate that
-    /// runs a closure for the thread ([`fork`](crate::fork), [`Pool::scope`]) is called with one in which the thread is suspended. It is not
-    /// suspended while it unwinds.
+    /// runs a closure for the thread ([`fork`](crate::fork), [`Pool::scope`]) is called with one in which the thread is suspended. It is
+    /// not suspended while it unwinds.
     pub unsafe fn spawn_untied<T: Send + 'static>(
         self,
         body: impl FnOnce() -> T + Send + 'static,

@@ -4,8 +4,8 @@
 //! the stack begins. Who may touch what:
 //!
 //! - The right to run a thread is a [`Ready`] with the header's address. Its holder alone touches the coroutine.
-//! - `state`, `joiner` and the words for reports are atomic, and `waker` has a lock: any thread may use them at any time, also when the thread has ended and
-//!   another one has its slot. A stale wake-up is a wake-up too many, which every wait expects.
+//! - `state`, `joiner` and the words for reports are atomic, and `waker` has a lock: any thread may use them at any time, also when the
+//!   thread has ended and another one has its slot. A stale wake-up is a wake-up too many, which every wait expects.
 //! - The other fields are written before the thread is first handed on, and read until its slot is free.
 
 use super::stack;
