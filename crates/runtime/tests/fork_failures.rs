@@ -5,7 +5,7 @@
 
 mod own_process;
 
-use own_process::{in_own_process, run_in_own_process};
+use own_process::{in_own_process, outcome_of, run_in_own_process};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tanada_runtime::Pool;
 use tanada_runtime::fork::{self, Scope};
@@ -24,17 +24,6 @@ fn fork_process() -> libc::pid_t {
             libc::alarm(5);
         }
         child
-    }
-}
-
-/// Returns how the child ended: its exit code, or the negative number of its signal.
-fn outcome_of(child: libc::pid_t) -> i32 {
-    let mut status = 0;
-    // SAFETY: waits for a child of this process.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    match libc::WIFEXITED(status) {
-        true => libc::WEXITSTATUS(status),
-        false => -libc::WTERMSIG(status),
     }
 }
 

@@ -4,7 +4,7 @@
 mod own_process;
 mod twisted;
 
-use own_process::in_own_process;
+use own_process::{in_own_process, outcome_of};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -35,18 +35,6 @@ fn fork() -> libc::pid_t {
             libc::alarm(5);
         }
         child
-    }
-}
-
-/// Returns how the child ended: its exit code, or the negative number of its signal.
-fn outcome_of(child: libc::pid_t) -> i32 {
-    let mut status = 0;
-    // SAFETY: waits for a child of this process.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    if libc::WIFEXITED(status) {
-        libc::WEXITSTATUS(status)
-    } else {
-        -libc::WTERMSIG(status)
     }
 }
 

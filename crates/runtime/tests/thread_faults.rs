@@ -4,7 +4,7 @@
 
 mod own_process;
 
-use own_process::{in_own_process, run_in_own_process};
+use own_process::{in_own_process, outcome_of, run_in_own_process};
 use std::sync::Arc;
 use std::time::Duration;
 use tanada_runtime::Pool;
@@ -167,10 +167,7 @@ fn forks() {
         child
     });
     let child = child.unwrap().join().unwrap();
-    let mut status = 0;
-    // SAFETY: waits for the child made above.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT);
+    assert_eq!(outcome_of(child), -libc::SIGABRT);
     let again = Builder::new().pool(&pool).spawn(|| 3).unwrap();
     assert_eq!(again.join().unwrap(), 3);
 }

@@ -351,11 +351,6 @@ impl PoolShared {
         threads.iter().any(|thread| thread.thread().id() == here)
     }
 
-    /// Returns whether this thread is a worker of whatever pool.
-    fn is_on_any_worker(&self) -> bool {
-        worker::with_any(|worker| worker.is_some())
-    }
-
     /// Ends the workers once all that was spawned has run. Returns when the last one has ended.
     pub(crate) fn retire(&self) {
         let entered = self.enter();
@@ -401,7 +396,8 @@ impl PoolShared {
             schedule.turns.wait_for_end_of(schedule.pool);
         }
         drop(entered);
-        let _outside = (!self.is_on_any_worker()).then(deadlock::Outside::enter);
+        let is_worker = worker::with_any(|worker| worker.is_some());
+        let _outside = (!is_worker).then(deadlock::Outside::enter);
         let mut join = || {
             for thread in self.os_threads.lock().drain(..) {
                 before(&thread);

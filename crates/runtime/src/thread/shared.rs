@@ -252,12 +252,8 @@ impl PoolShared {
     #[inline]
     pub(super) fn announce_thread(&self) {
         if !self.forks.demand.announce(&self.sleep) && self.waiting.load(SeqCst) > 0 {
-            (0..self.seats_of_threads()).for_each(|whom| self.sleep.unpark(whom));
+            (0..self.threads.seats.len()).for_each(|whom| self.sleep.unpark(whom));
         }
-    }
-
-    fn seats_of_threads(&self) -> usize {
-        self.threads.seats.len()
     }
 
     /// As [`PoolShared::make_ready`], of a thread that stays on its worker.

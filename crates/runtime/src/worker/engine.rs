@@ -207,7 +207,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 self.meter.ran_out();
                 // Tied threads that have started here run nowhere else.
                 if let Some(thread) = self.core.own_thread() {
-                    self.run_threads(thread);
+                    self.run_aside(|core| core.run_threads(thread, || false));
                     continue;
                 }
                 self.core.settle_threads();
@@ -235,11 +235,11 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                     return Some(found);
                 }
                 if let Some(job) = self.core.find_job() {
-                    self.run_job(job);
+                    self.run_aside(|core| core.run_job(job));
                     continue 'search;
                 }
                 if let Some(thread) = self.core.find_thread() {
-                    self.run_threads(thread);
+                    self.run_aside(|core| core.run_threads(thread, || false));
                     continue 'search;
                 }
                 self.meter.ran_out();
@@ -287,8 +287,8 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
         self.slept_long.set(self.slept_long.get() || rest);
     }
 
-    /// Runs lightweight threads on this searching worker. Others are woken if they may have relied on it.
-    fn run_threads(&self, first: Ready) {
+    /// Runs something else than a task on this searching worker. Others are woken if they may have relied on it.
+    fn run_aside(&self, run: impl FnOnce(&WorkerCore)) {
         let (pool, me) = (&self.core.pool, self.core.id);
         let left = || {
             self.dispatcher.may_have(me)
@@ -299,23 +299,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             .demand
             .leave(&pool.sleep, me.index(), &pool.sleep, left);
         self.meter.found();
-        self.core.run_threads(first, || false);
-        pool.sleep.begin_search(me.index());
-    }
-
-    /// Runs a job of the fork layer on this searching worker. Others are woken if they may have relied on it.
-    fn run_job(&self, job: Ready) {
-        let (pool, me) = (&self.core.pool, self.core.id);
-        let left = || {
-            self.dispatcher.may_have(me)
-                || pool.forks.has_jobs()
-                || pool.threads.may_have(me.index())
-        };
-        pool.forks
-            .demand
-            .leave(&pool.sleep, me.index(), &pool.sleep, left);
-        self.meter.found();
-        self.core.run_job(job);
+        run(&self.core);
         pool.sleep.begin_search(me.index());
     }
 

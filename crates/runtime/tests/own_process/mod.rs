@@ -1,5 +1,5 @@
 //! Tests that end their process, or need one of their own.
-#![allow(dead_code, reason = "not every test program uses both")]
+#![allow(dead_code, reason = "not every test program uses all")]
 
 use std::process::{Command, ExitStatus};
 
@@ -22,4 +22,16 @@ pub(crate) fn run_in_own_process(name: &str, environment: &[(&str, &str)]) -> (E
 pub(crate) fn in_own_process(name: &str, environment: &[(&str, &str)]) {
     let (status, text) = run_in_own_process(name, environment);
     assert!(status.success() && text.contains("1 passed"), "{text}");
+}
+
+/// Returns how the child ended: its exit code, or the negative number of its signal.
+#[allow(unsafe_code, reason = "waitpid(2)")]
+pub(crate) fn outcome_of(child: libc::pid_t) -> i32 {
+    let mut status = 0;
+    // SAFETY: waits for a child of this process.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    match libc::WIFEXITED(status) {
+        true => libc::WEXITSTATUS(status),
+        false => -libc::WTERMSIG(status),
+    }
 }
