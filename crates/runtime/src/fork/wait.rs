@@ -16,9 +16,9 @@ const PAUSES: u32 = 8;
 const SPIN: Duration = Duration::from_micros(10);
 
 impl WorkerCore {
-    /// Waits until `flag` is open. Runs jobs meanwhile, and parts of calls; of the tasks of graphs none, because the waiting job may hold
-    /// up what such a task waits for. A worker whose stack is used up runs its own jobs and parts only: whatever it waits for was begun by
-    /// another worker, or lies in its own deque.
+    /// Waits until `flag` is open. Runs jobs and lightweight threads meanwhile, and parts of calls; of the tasks of graphs none, because
+    /// the waiting job may hold up what such a task waits for. A worker whose stack is used up runs its own jobs, parts and threads only:
+    /// whatever it waits for was begun by another worker, lies in its own deque, or is a thread's to do.
     #[cold]
     #[inline(never)]
     pub(crate) fn wait_for(&self, flag: &Flag) {
