@@ -48,7 +48,6 @@ mod scope;
 mod shared;
 #[allow(unsafe_code)]
 mod stack;
-#[allow(unsafe_code)]
 pub mod sync;
 #[allow(unsafe_code)]
 mod timer;

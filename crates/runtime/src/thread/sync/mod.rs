@@ -5,6 +5,7 @@
 mod barrier;
 mod channel;
 mod condvar;
+#[allow(unsafe_code)]
 mod mutex;
 mod once;
 
