@@ -110,6 +110,8 @@ fn snapped(at: u64) -> u64 {
 pub struct Ranges {
     workers: u16,
     learnt: Mutex<BTreeMap<u64, Learnt>>,
+    /// The tree that was begun last.
+    newest: Mutex<Weak<Branch>>,
 }
 
 /// What is known of a fork, or of a closure, from the time before.
@@ -161,6 +163,7 @@ impl Ranges {
         Ranges {
             workers,
             learnt: Mutex::default(),
+            newest: Mutex::default(),
         }
     }
 
@@ -171,7 +174,7 @@ impl Ranges {
             end: u64::from(self.workers) * WHOLE,
         };
         let key = mixed(0, code);
-        Arc::new(Branch {
+        let root = Arc::new(Branch {
             share,
             base: u64::from(me.0),
             workers: self.workers,
@@ -184,7 +187,9 @@ impl Ranges {
             ended: AtomicBool::new(false),
             work: AtomicU64::new(0),
             children: Mutex::default(),
-        })
+        });
+        *self.newest.lock() = Arc::downgrade(&root);
+        root
     }
 
     /// Divides the share of `branch`, which forks as many closures as there are `works`; `code` stands for their code. If all works are 0,
@@ -392,6 +397,14 @@ impl Place {
         self.at = at;
         self.served = served;
         self.tries = 0;
+    }
+
+    /// A worker that belongs nowhere waits for its share of the tree that was begun last, if that has not ended.
+    pub fn settle(&mut self, ranges: &Ranges) {
+        if self.at.is_none() {
+            let newest = ranges.newest.lock().upgrade();
+            self.go(newest.filter(|root| !root.has_ended()), 0);
+        }
     }
 
     /// Returns where worker `me`, whose place this is, may steal now.
