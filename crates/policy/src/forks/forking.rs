@@ -62,13 +62,16 @@ impl<P: Named> Forking<P> {
             random: &mut random,
         };
         P::POLICY.steal(&mut thief, &mut |victim| {
-            tried.push(victim);
             found =
                 take(&self.seats[victim.index()].deque).map(|task| (task, Origin::Stolen(victim)));
+            tried.push(match found {
+                Some(_) => Op::Steal(victim),
+                None => Op::Empty(victim),
+            });
             found.is_some()
         });
-        for victim in tried {
-            env.charge(Op::Steal(victim));
+        for op in tried {
+            env.charge(op);
         }
         if found.is_none() {
             local.looked = local.looked.wrapping_add(1);

@@ -62,6 +62,10 @@ pub enum Op {
     Mail(WorkerId),
     /// An attempt to steal from a worker's deque, which has no lock, successful or not.
     Steal(WorkerId),
+    /// An attempt to steal from a worker's deque that ends with the first look at it, because it is empty.
+    Empty(WorkerId),
+    /// A look at the digest of the oldest task of a worker's deque, which stays there.
+    Peek(WorkerId),
     /// A passage through the lock of a worker's seat or mailbox: others that want to pass meanwhile wait.
     Seat(WorkerId, Access),
     /// A task came out of the queue of tasks that became ready outside any worker. That queue has no lock for those who take.
