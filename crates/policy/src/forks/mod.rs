@@ -6,12 +6,14 @@ mod forking;
 mod help_first;
 mod near_first;
 mod random;
+mod shallowest;
 
 pub use cutoff::Cutoff;
 pub use forking::Forking;
 pub use help_first::HelpFirst;
 pub use near_first::NearFirst;
 pub use random::Random;
+pub use shallowest::{ShallowestOf2, ShallowestOf4, ShallowestOf8};
 
 use crate::ForkPolicy;
 use crate::registry::{Entry, UnknownPolicy, Visitor, entry};
@@ -60,6 +62,9 @@ forks! {
     "near-first" = NearFirst, greedy = true: "forks: latent; the nearest victim's oldest";
     "random" = Random, greedy = true: "forks: latent; a random victim's oldest";
     "help-first" = HelpFirst, greedy = true: "forks: all exposed; the nearest victim's oldest";
+    "shallowest-of-2" = ShallowestOf2, greedy = true: "forks: all exposed; the shallowest oldest of two random victims";
+    "shallowest-of-4" = ShallowestOf4, greedy = true: "forks: all exposed; the shallowest oldest of four random victims";
+    "shallowest-of-8" = ShallowestOf8, greedy = true: "forks: all exposed; the shallowest oldest of eight random victims";
     "cutoff" = Cutoff, greedy = false: "forks: exposed near the root, none below; the nearest victim's oldest";
 }
 
@@ -118,11 +123,13 @@ mod tests {
                             drawn += 1;
                             crate::draw(7, me, drawn)
                         };
+                        let mut peek = |victim: WorkerId| victim.0.checked_sub(1);
                         let mut thief = Thief {
                             me,
                             placement: &placement,
                             looked,
                             random: &mut random,
+                            peek: &mut peek,
                         };
                         let found = policy.steal(&mut thief, &mut |victim| {
                             tried.insert(victim.0);
@@ -148,11 +155,13 @@ mod tests {
         for entry in all() {
             let policy = find(entry.name).expect("it is listed");
             let mut random = || 4;
+            let mut peek = |_| Some(1);
             let mut thief = Thief {
                 me,
                 placement: &placement,
                 looked: 0,
                 random: &mut random,
+                peek: &mut peek,
             };
             let mut first = None;
             policy.steal(&mut thief, &mut |victim| {
@@ -161,7 +170,8 @@ mod tests {
             });
             let far = placement.distance(me, first.expect("one was tried")) > 1;
             let nearest = placement.by_distance(me)[0];
-            assert!(far == (entry.name == "random") || placement.distance(me, nearest) > 1);
+            let is_random = entry.name == "random" || entry.name.starts_with("shallowest");
+            assert!(far == is_random || placement.distance(me, nearest) > 1);
         }
     }
 

@@ -38,6 +38,23 @@ pub trait Env {
     /// which it touches things.
     #[inline]
     fn charge(&mut self, _op: Op) {}
+    /// Returns what a look at another worker's oldest fork returns here; [`Peeks::Fresh`] natively.
+    fn peeks(&self) -> Peeks {
+        Peeks::Fresh
+    }
+}
+
+/// What a worker sees when it looks at the depth of another worker's oldest fork ([`Thief::peek`](crate::Thief::peek)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Peeks {
+    /// The depth of the fork that is there.
+    #[default]
+    Fresh,
+    /// What a cache beside the queue has, as in MassiveThreads, paper 5's library: a thief that finds the cache empty fills it; an attempt
+    /// to take a fork empties it; what the owner pushes and pops does not.
+    Stale,
+    /// A random number.
+    Garbage,
 }
 
 /// Which worker to wake because a task became available.

@@ -339,6 +339,7 @@ impl WorkerCore {
             placement: &pool.placement,
             looked: local.start.get() as u64,
             random: &mut random,
+            peek: &mut |victim| pool.forks.seats[victim.index()].deque.peek(),
         };
         EndOnPanic::around(|| {
             pool.forks.policy.steal(&mut thief, &mut |victim| {
@@ -400,7 +401,7 @@ impl WorkerCore {
 /// What a policy has decided of a fork.
 #[derive(Clone, Copy)]
 pub(super) struct Decided {
-    depth: u32,
+    pub(super) depth: u32,
     /// Whether it is no fork.
     pub(super) plain: bool,
 }

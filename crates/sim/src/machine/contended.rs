@@ -4,7 +4,7 @@
 use crate::machine::Cycle;
 use crate::machine::{MachineError, Section};
 use crate::spelling;
-use tanada_policy::{Access, WorkerId};
+use tanada_policy::{Access, Peeks, WorkerId};
 
 /// The longest time in a machine file. One such time for each cache line that a machine may have does not overflow.
 pub(crate) const LONGEST_CYCLES: u64 = 1 << 36;
@@ -447,6 +447,8 @@ pub struct SchedulerTable {
     pub wake_cycles: Cycle,
     /// First of the 2^30 addresses at which the dispatcher's data and code lie.
     pub address: u64,
+    /// What a look at another core's oldest fork returns.
+    pub peeks: Peeks,
 }
 
 /// The default address of the dispatcher's data and code.
@@ -459,6 +461,7 @@ impl Default for SchedulerTable {
             layout: Layout::Flat,
             wake_cycles: 0,
             address: ADDRESS,
+            peeks: Peeks::Fresh,
         }
     }
 }
@@ -486,11 +489,18 @@ impl SchedulerTable {
             let message = "`address` must be a multiple of 4096, and 2^30 bytes must fit behind it";
             return Err(section.wrong("address", message));
         }
+        let peeks = [
+            ("fresh", Peeks::Fresh),
+            ("stale", Peeks::Stale),
+            ("garbage", Peeks::Garbage),
+        ];
+        let peeks = section.optional_one_of("peeks", &peeks)?;
         Ok(SchedulerTable {
             costs,
             layout,
             wake_cycles,
             address,
+            peeks: peeks.unwrap_or_default(),
         })
     }
 }

@@ -260,6 +260,9 @@ pub(crate) struct Answer {
     pub(crate) remote: [u64; 4],
 }
 
+/// Of each channel and bank: when it is free, and its open row.
+type Channels = Vec<Vec<(u64, Option<u64>)>>;
+
 pub(crate) struct Oracle<'a> {
     shape: &'a Shape,
     extra: &'a Extra,
@@ -269,7 +272,7 @@ pub(crate) struct Oracle<'a> {
     first: Vec<usize>,
     /// Of each socket.
     channels: Vec<Vec<u64>>,
-    memory_banks: Vec<Vec<Vec<(u64, Option<u64>)>>>,
+    memory_banks: Vec<Channels>,
     /// Placed pages: page, socket.
     homes: Vec<(u64, usize)>,
     /// From, to, free.

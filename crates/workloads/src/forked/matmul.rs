@@ -1,4 +1,4 @@
-//! The product of two square matrices of floats, by recursion: the program of paper 5, section 2.3.
+//! The product of two matrices of floats, by recursion: the program of paper 5, section 2.3.
 //!
 //! The longest of the three dimensions is halved: rows or columns of the result are two parts that may run at the same time, the inner
 //! dimension two parts one after the other. (Of equal ones rows come first, then columns.) A leaf multiplies blocks of 32 x 32.
@@ -37,8 +37,8 @@ pub enum Matrices {
 /// The program.
 #[derive(Debug)]
 pub struct Matmul {
-    /// Rows and columns, in blocks.
-    side: usize,
+    /// Rows and columns of C, and the inner dimension, in blocks.
+    sides: [usize; 3],
     a: Vec<Block>,
     b: Vec<Block>,
     /// Of each block of A: whether it is zero.
@@ -98,10 +98,17 @@ impl Kernel for Product<'_> {
 impl Matmul {
     /// Returns the product of two matrices of `size` rows and columns, rounded up to whole blocks; at least one.
     pub fn new(size: usize, matrices: Matrices) -> Matmul {
-        let side = size.div_ceil(BLOCK).max(1);
-        let count = (side * side) as u64;
+        Matmul::of([size; 3], matrices)
+    }
+
+    /// Returns the product of two matrices, of which `sizes` are the rows and columns of the product, and the inner dimension; all rounded up
+    /// to whole blocks.
+    pub fn of(sizes: [usize; 3], matrices: Matrices) -> Matmul {
+        let sides = sizes.map(|size| size.div_ceil(BLOCK).max(1));
+        let [rows, columns, inner] = sides;
+        let count = (rows * inner) as u64;
         let is_zero = |at: u64| {
-            let (row, column) = (at as usize / side, at as usize % side);
+            let (row, column) = (at as usize / inner, at as usize % inner);
             // The diagonal is never zero, so no part of C is without work.
             column > row || (column < row && mixed(!at).is_multiple_of(2))
         };
@@ -114,9 +121,11 @@ impl Matmul {
             false => block(at),
         });
         let mut matmul = Matmul {
-            side,
+            sides,
             a: a.collect(),
-            b: (0..count).map(|at| block(count + at)).collect(),
+            b: (0..(inner * columns) as u64)
+                .map(|at| block(count + at))
+                .collect(),
             zero,
             places: Vec::new(),
             millis: CYCLES * 1000,
@@ -141,8 +150,8 @@ impl Matmul {
 
     /// Returns the elements of the product row by row; `blocks` are the items of a run.
     pub fn elements(&self, blocks: &[[f32; AREA]]) -> Vec<f32> {
-        let width = self.side * BLOCK;
-        let mut all = vec![0.0; width * width];
+        let width = self.sides[1] * BLOCK;
+        let mut all = vec![0.0; self.sides[0] * BLOCK * width];
         for (&(row, column), block) in self.places.iter().zip(blocks) {
             for (number, line) in block.chunks(BLOCK).enumerate() {
                 let from = (row * BLOCK + number) * width + column * BLOCK;
@@ -154,18 +163,19 @@ impl Matmul {
 
     /// Returns the product row by row, computed by three loops over the elements.
     pub fn by_loops(&self) -> Vec<f32> {
-        let width = self.side * BLOCK;
-        let element = |blocks: &[Block], row: usize, column: usize| {
-            let at = row / BLOCK * self.side + column / BLOCK;
+        let [rows, columns, inner] = self.sides;
+        let element = |blocks: &[Block], side: usize, row: usize, column: usize| {
+            let at = row / BLOCK * side + column / BLOCK;
             blocks[at][row % BLOCK * BLOCK + column % BLOCK]
         };
-        let mut all = vec![0.0; width * width];
-        for row in 0..width {
-            for inner in 0..width {
-                let factor = element(&self.a, row, inner);
+        let width = columns * BLOCK;
+        let mut all = vec![0.0; rows * BLOCK * width];
+        for row in 0..rows * BLOCK {
+            for at in 0..inner * BLOCK {
+                let factor = element(&self.a, inner, row, at);
                 let sums = &mut all[row * width..(row + 1) * width];
                 for (column, sum) in sums.iter_mut().enumerate() {
-                    *sum += factor * element(&self.b, inner, column);
+                    *sum += factor * element(&self.b, columns, at, column);
                 }
             }
         }
@@ -184,7 +194,7 @@ impl Forked for Matmul {
     const LEAF: &'static str = "product";
 
     fn root(&self) -> Node {
-        [(0, self.side); 3]
+        self.sides.map(|side| (0, side))
     }
 
     fn part(&self, node: Node) -> Part<Node> {
@@ -206,7 +216,8 @@ impl Forked for Matmul {
 
     fn work(&self, node: Node) -> u64 {
         let [rows, columns, inner] = node;
-        let of_row = |row: usize| &self.zero[row * self.side + inner.0..row * self.side + inner.1];
+        let side = self.sides[2];
+        let of_row = |row: usize| &self.zero[row * side + inner.0..row * side + inner.1];
         let products = (rows.0..rows.1).flat_map(of_row).filter(|&&zero| !zero);
         products.count() as u64 * length(columns) as u64
     }
@@ -217,7 +228,8 @@ impl Forked for Matmul {
 
     fn leaf<T: Touches>(&self, node: Node, own: &mut [Block], first: usize, touches: &mut T) {
         let [(row, _), (column, _), (inner, _)] = node;
-        let (a, b) = (row * self.side + inner, inner * self.side + column);
+        let [_, columns, depth] = self.sides;
+        let (a, b) = (row * depth + inner, inner * columns + column);
         vectorised(Product {
             a: &self.a[a],
             b: &self.b[b],
@@ -237,10 +249,12 @@ impl Forked for Matmul {
     }
 
     fn arrays(&self) -> Vec<u64> {
-        vec![(self.side * self.side) as u64 * BYTES; 3]
+        let [rows, columns, inner] = self.sides;
+        let blocks = [rows * inner, inner * columns, rows * columns];
+        blocks.map(|blocks| blocks as u64 * BYTES).to_vec()
     }
 
     fn items(&self) -> Vec<Block> {
-        vec![[0.0; AREA]; self.side * self.side]
+        vec![[0.0; AREA]; self.sides[0] * self.sides[1]]
     }
 }

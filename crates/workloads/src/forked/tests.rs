@@ -18,22 +18,23 @@ fn recorded<P: Forked>(program: &P, repeats: Repeats) -> (Trace, Vec<P::Item>) {
 fn a_product_is_that_of_three_loops_however_it_runs() {
     let pool = Pool::builder().workers(3).build().expect("a pool");
     for (size, matrices) in [
-        (1, Matrices::Dense),
-        (96, Matrices::Dense),
-        (160, Matrices::Sparse),
+        ([1; 3], Matrices::Dense),
+        ([96; 3], Matrices::Dense),
+        ([160; 3], Matrices::Sparse),
+        ([64, 32, 128], Matrices::Dense),
     ] {
-        let program = Matmul::new(size, matrices);
+        let program = Matmul::of(size, matrices);
         let mut wanted = program.by_loops();
         let cancel = Cancel::new();
         for pool in [None, Some(&pool)] {
             let items = run(&program, repeats(1, 0), pool, &cancel);
-            assert_eq!(program.elements(&items), wanted, "{size}");
+            assert_eq!(program.elements(&items), wanted, "{size:?}");
             let items = run(&program, repeats(1, 5), pool, &cancel);
-            assert_eq!(program.elements(&items), wanted, "{size}");
+            assert_eq!(program.elements(&items), wanted, "{size:?}");
         }
         wanted.iter_mut().for_each(|sum| *sum *= 2.0);
         let (_, items) = recorded(&program, repeats(2, 3));
-        assert_eq!(program.elements(&items), wanted, "{size}");
+        assert_eq!(program.elements(&items), wanted, "{size:?}");
     }
 }
 
