@@ -282,6 +282,20 @@ impl Stealer {
         self.steal_if(|_| true)
     }
 
+    /// Returns the digest of the oldest task, which stays where it is; `None`: there was none, or another thread took it meanwhile. (Paper
+    /// 5's peek.) Wait-free. The digest is that of a task that was the oldest during the call; it need not be there any more.
+    #[inline]
+    pub fn peek(&self) -> Option<u16> {
+        let top = self.shared.top.0.load(Ordering::SeqCst);
+        let word = self.word_at(top)?;
+        // If `top` has not moved, the word was that of the task at `top`.
+        total_order();
+        if self.shared.top.0.load(Ordering::SeqCst) != top {
+            return None;
+        }
+        NonZeroU64::new(word).map(digest_of)
+    }
+
     /// As [`Stealer::steal`], but first calls `accept` with the digest of the oldest task, and takes the task only if that returns true.
     /// The task that is taken is the one with that digest. (Paper 5's conditional take.)
     #[inline]

@@ -194,12 +194,12 @@ fn meeting_in(pool: &Pool) -> usize {
 fn deep_and_narrow_recursions_end() {
     fn comb(depth: usize, leaf: &(impl Fn() + Sync)) {
         if depth > 0 {
-            fork::join(|| leaf(), || comb(depth - 1, leaf));
+            fork::join(leaf, || comb(depth - 1, leaf));
         }
     }
     fn left(depth: usize, leaf: &(impl Fn() + Sync)) {
         if depth > 0 {
-            fork::join(|| left(depth - 1, leaf), || leaf());
+            fork::join(|| left(depth - 1, leaf), leaf);
         }
     }
     for workers in [2, 4, 16] {

@@ -7,6 +7,7 @@ mod barnes;
 mod fft;
 #[allow(unsafe_code)]
 mod field;
+pub mod forked;
 pub mod h264;
 mod hash;
 pub mod kernels;

@@ -2,10 +2,11 @@
 
 use super::Named;
 use crate::{
-    Dispatcher, Env, Fork, Keep, Op, Origin, Placement, Ready, Site, Thief, Wake, WorkerId,
+    Dispatcher, Env, Fork, Keep, Op, Origin, Peeks, Placement, Ready, Site, Thief, Wake, WorkerId,
 };
+use std::cell::RefCell;
 use std::marker::PhantomData;
-use tanada_queues::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use tanada_queues::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 use tanada_queues::sync::spin_loop;
 use tanada_queues::{Injector, Owner, Padded, Steal, Stealer, deque};
 
@@ -30,6 +31,32 @@ struct Seat {
     deque: Stealer,
     /// How many tasks lie on the private stack.
     plain: Padded<AtomicUsize>,
+    /// One more than the digest that [`Peeks::Stale`] returns; 0: the next look takes it from the deque.
+    hint: Padded<AtomicU32>,
+}
+
+impl Seat {
+    /// Returns what a thief sees of the oldest task.
+    fn peek(&self, peeks: Peeks, random: impl FnOnce() -> u64) -> Option<u16> {
+        match peeks {
+            Peeks::Fresh => self.deque.peek(),
+            // As deep as trees of some thousand leaves.
+            Peeks::Garbage => self.deque.peek().map(|_| (random() % 16) as u16),
+            Peeks::Stale => match self.hint.0.load(SeqCst) {
+                0 => {
+                    let digest = self.deque.peek()?;
+                    self.hint.0.store(u32::from(digest) + 1, SeqCst);
+                    Some(digest)
+                }
+                known => Some((known - 1) as u16),
+            },
+        }
+    }
+
+    fn steal(&self) -> Option<Ready> {
+        self.hint.0.store(0, SeqCst);
+        take(&self.deque)
+    }
 }
 
 /// What one worker alone touches.
@@ -52,24 +79,31 @@ impl<P: Named> Forking<P> {
         if self.seats.len() == 1 {
             return None;
         }
+        let peeks = env.peeks();
         let mut found = None;
-        let mut tried = Vec::new();
-        let mut random = || env.random();
+        let env = RefCell::new(env);
+        let mut random = || env.borrow_mut().random();
+        let mut peek = |victim: WorkerId| {
+            let mut env = env.borrow_mut();
+            env.charge(Op::Peek(victim));
+            self.seats[victim.index()].peek(peeks, || env.random())
+        };
         let mut thief = Thief {
             me,
             placement: &self.placement,
             looked: local.looked,
             random: &mut random,
+            peek: &mut peek,
         };
         P::POLICY.steal(&mut thief, &mut |victim| {
-            tried.push(victim);
-            found =
-                take(&self.seats[victim.index()].deque).map(|task| (task, Origin::Stolen(victim)));
+            let task = self.seats[victim.index()].steal();
+            found = task.map(|task| (task, Origin::Stolen(victim)));
+            env.borrow_mut().charge(match found {
+                Some(_) => Op::Steal(victim),
+                None => Op::Empty(victim),
+            });
             found.is_some()
         });
-        for victim in tried {
-            env.charge(Op::Steal(victim));
-        }
         if found.is_none() {
             local.looked = local.looked.wrapping_add(1);
         }
@@ -106,6 +140,7 @@ impl<P: Named> Dispatcher for Forking<P> {
                 let seat = Seat {
                     deque: stealer,
                     plain,
+                    hint: Padded(AtomicU32::new(0)),
                 };
                 (local, seat)
             })

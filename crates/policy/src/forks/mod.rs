@@ -7,6 +7,7 @@ mod forking;
 mod help_first;
 mod near_first;
 mod random;
+mod shallowest;
 
 pub use adws::Adws;
 pub use cutoff::Cutoff;
@@ -14,6 +15,7 @@ pub use forking::Forking;
 pub use help_first::HelpFirst;
 pub use near_first::NearFirst;
 pub use random::Random;
+pub use shallowest::{ShallowestOf2, ShallowestOf4, ShallowestOf8};
 
 use crate::ForkPolicy;
 use crate::registry::{Entry, UnknownPolicy, Visitor, entry};
@@ -62,6 +64,9 @@ forks! {
     "near-first" = NearFirst as Forking<NearFirst>, greedy = true: "forks: latent; the nearest victim's oldest";
     "random" = Random as Forking<Random>, greedy = true: "forks: latent; a random victim's oldest";
     "help-first" = HelpFirst as Forking<HelpFirst>, greedy = true: "forks: all exposed; the nearest victim's oldest";
+    "shallowest-of-2" = ShallowestOf2 as Forking<ShallowestOf2>, greedy = true: "forks: all exposed; the shallowest oldest of two random victims";
+    "shallowest-of-4" = ShallowestOf4 as Forking<ShallowestOf4>, greedy = true: "forks: all exposed; the shallowest oldest of four random victims";
+    "shallowest-of-8" = ShallowestOf8 as Forking<ShallowestOf8>, greedy = true: "forks: all exposed; the shallowest oldest of eight random victims";
     "cutoff" = Cutoff as Forking<Cutoff>, greedy = false: "forks: exposed near the root, none below; the nearest victim's oldest";
     "adws" = Adws as adws::Shared, greedy = false: "forks: the same closures on the same workers again, by dividing the workers among them";
 }
@@ -121,11 +126,13 @@ mod tests {
                             drawn += 1;
                             crate::draw(7, me, drawn)
                         };
+                        let mut peek = |victim: WorkerId| victim.0.checked_sub(1);
                         let mut thief = Thief {
                             me,
                             placement: &placement,
                             looked,
                             random: &mut random,
+                            peek: &mut peek,
                         };
                         let found = policy.steal(&mut thief, &mut |victim| {
                             tried.insert(victim.0);
@@ -151,11 +158,13 @@ mod tests {
         for entry in all() {
             let policy = find(entry.name).expect("it is listed");
             let mut random = || 4;
+            let mut peek = |_| Some(1);
             let mut thief = Thief {
                 me,
                 placement: &placement,
                 looked: 0,
                 random: &mut random,
+                peek: &mut peek,
             };
             let mut first = None;
             policy.steal(&mut thief, &mut |victim| {
@@ -164,7 +173,8 @@ mod tests {
             });
             let far = placement.distance(me, first.expect("one was tried")) > 1;
             let nearest = placement.by_distance(me)[0];
-            assert!(far == (entry.name == "random") || placement.distance(me, nearest) > 1);
+            let is_random = entry.name == "random" || entry.name.starts_with("shallowest");
+            assert!(far == is_random || placement.distance(me, nearest) > 1);
         }
     }
 

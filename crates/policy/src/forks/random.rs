@@ -11,15 +11,11 @@ pub struct Random;
 
 impl ForkPolicy for Random {
     fn steal(&self, thief: &mut Thief<'_>, steal: &mut dyn FnMut(WorkerId) -> bool) -> bool {
-        let me = thief.me;
-        let others = thief.placement.workers() - 1;
-        for _ in 0..others {
-            let drawn = ((thief.random)() % u64::from(others)) as u16;
-            if steal(WorkerId(drawn + u16::from(drawn >= me.0))) {
+        for _ in thief.others() {
+            if steal(thief.draw_other()) {
                 return true;
             }
         }
-        let mut victims = (0..=others).map(WorkerId).filter(|victim| *victim != me);
-        victims.any(steal)
+        thief.others().any(steal)
     }
 }

@@ -44,6 +44,23 @@ pub trait Env {
     /// which it touches things.
     #[inline]
     fn charge(&mut self, _op: Op) {}
+    /// Returns what a look at another worker's oldest fork returns here; [`Peeks::Fresh`] natively.
+    fn peeks(&self) -> Peeks {
+        Peeks::Fresh
+    }
+}
+
+/// What a worker sees when it looks at the depth of another worker's oldest fork ([`Thief::peek`](crate::Thief::peek)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Peeks {
+    /// The depth of the fork that is there.
+    #[default]
+    Fresh,
+    /// What a cache beside the queue has, as in MassiveThreads, paper 5's library: a thief that finds the cache empty fills it; an attempt
+    /// to take a fork empties it; what the owner pushes and pops does not.
+    Stale,
+    /// A random number.
+    Garbage,
 }
 
 /// Which worker to wake because a task became available.
@@ -68,6 +85,10 @@ pub enum Op {
     Mail(WorkerId),
     /// An attempt to steal from a worker's deque, which has no lock, successful or not.
     Steal(WorkerId),
+    /// An attempt to steal from a worker's deque that ends with the first look at it, because it is empty.
+    Empty(WorkerId),
+    /// A look at the digest of the oldest task of a worker's deque, which stays there.
+    Peek(WorkerId),
     /// A passage through the lock of a worker's seat or mailbox: others that want to pass meanwhile wait.
     Seat(WorkerId, Access),
     /// A task came out of the queue of tasks that became ready outside any worker. That queue has no lock for those who take.

@@ -43,6 +43,34 @@ pub struct Thief<'a> {
     pub looked: u64,
     /// Draws the next random number of this worker; see [`Env::random`](crate::Env::random).
     pub random: &'a mut dyn FnMut() -> u64,
+    /// See [`Thief::peek`].
+    pub peek: &'a mut dyn FnMut(WorkerId) -> Option<u16>,
+}
+
+impl Thief<'_> {
+    /// Returns the depth of the oldest fork that `victim` has where others can take it, at most 65,535, without taking it; `None`: it has
+    /// none. (Paper 5's peek.) Closures that are spawned have depth 0. Under a policy that does not [decide](ForkPolicy::decides), depths
+    /// are unknown: all are 0.
+    ///
+    /// It is a hint: the fork may be gone when the call returns, and a simulated machine may answer with an old depth
+    /// ([`Env::peeks`](crate::Env::peeks)).
+    pub fn peek(&mut self, victim: WorkerId) -> Option<u16> {
+        (self.peek)(victim)
+    }
+
+    /// Draws another worker than this one. There must be one.
+    pub fn draw_other(&mut self) -> WorkerId {
+        let others = self.placement.workers() - 1;
+        let drawn = ((self.random)() % u64::from(others)) as u16;
+        WorkerId(drawn + u16::from(drawn >= self.me.0))
+    }
+
+    /// Returns all other workers in the order of their numbers.
+    pub fn others(&self) -> impl Iterator<Item = WorkerId> + use<> {
+        let me = self.me;
+        let all = (0..self.placement.workers()).map(WorkerId);
+        all.filter(move |other| *other != me)
+    }
 }
 
 impl std::fmt::Debug for Thief<'_> {

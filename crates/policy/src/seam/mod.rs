@@ -12,7 +12,7 @@ mod region;
 
 pub use closures::{Closure, Closures};
 pub use delivery::{ChannelState, Clock, Delivery, DeliverySite, Tell, Time};
-pub use dispatcher::{Access, Choice, Dispatcher, Env, Op, Origin, Site, Wake, Word};
+pub use dispatcher::{Access, Choice, Dispatcher, Env, Op, Origin, Peeks, Site, Wake, Word};
 pub use fork::{Fork, ForkPolicy, Keep, Thief};
 pub use governor::{Activity, CacheUse, Governor, GovernorSite, Order, Period, Plan, Why};
 pub use hints::Hints;

@@ -31,14 +31,14 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Returns a right to run the job, for a queue of this layer.
+    /// Returns a right to run the job, for a queue of this layer. Thieves see `depth`, if the pool's policy looks.
     ///
     /// # Safety
     /// `this` is derived from a pointer to the whole job, which stays where it is until it has run.
     #[inline]
-    unsafe fn ready(this: NonNull<Job>) -> Ready {
+    unsafe fn ready(this: NonNull<Job>, depth: u32) -> Ready {
         // SAFETY: the right comes back to this layer alone, whose queues no other engine has.
-        unsafe { Ready::at(this.as_ptr() as u64, 0) }
+        unsafe { Ready::at(this.as_ptr() as u64, depth.min(0xffff) as u16) }
     }
 
     /// Runs the job that `right` stands for, and consumes the right. A panic of its closure does not leave this function.
@@ -119,15 +119,15 @@ impl<L: Latch, F: FnOnce(&WorkerCore, bool) -> R, R> StackJob<L, F, R> {
         self.job.run as usize
     }
 
-    /// Returns the right to run the job.
+    /// Returns the right to run the job, whose depth in the tree of forks is `depth`, or 0 if nobody counts it.
     ///
     /// # Safety
     /// The job does not move, and the caller does not let it go before it has run it itself or its latch is open. What the closure borrows
     /// and the result may move to other threads.
     #[inline]
-    pub(crate) unsafe fn ready(&self) -> Ready {
+    pub(crate) unsafe fn ready(&self, depth: u32) -> Ready {
         // SAFETY: the caller's contract; the pointer is to the whole job, whose first field is the `Job`.
-        unsafe { Job::ready(NonNull::from(self).cast()) }
+        unsafe { Job::ready(NonNull::from(self).cast(), depth) }
     }
 
     /// Returns whether `right` is this job's.
@@ -211,7 +211,7 @@ pub(crate) unsafe fn boxed<F: FnOnce(&WorkerCore) + Send>(
     };
     let boxed = Box::into_raw(Box::new(HeapJob { job, body }));
     // SAFETY: the address is not null, and the box lives until it is run.
-    unsafe { Job::ready(NonNull::new_unchecked(boxed).cast()) }
+    unsafe { Job::ready(NonNull::new_unchecked(boxed).cast(), 0) }
 }
 
 /// A closure on the heap that several workers run.
@@ -248,7 +248,7 @@ pub(crate) unsafe fn shared<F: Fn(&WorkerCore) + Send + Sync>(
     let left = AtomicUsize::new(times);
     let boxed = Box::into_raw(Box::new(SharedJob { job, left, body }));
     // SAFETY: the address is not null, and the box lives until it was run `times` times.
-    (0..times).map(move |_| unsafe { Job::ready(NonNull::new_unchecked(boxed).cast()) })
+    (0..times).map(move |_| unsafe { Job::ready(NonNull::new_unchecked(boxed).cast(), 0) })
 }
 
 /// Jobs that are run in the order in which they were pushed, wherever the rights to run one of them lie.
@@ -289,6 +289,6 @@ impl Fifo {
     pub(crate) unsafe fn push(&self, job: Ready) -> Ready {
         self.jobs.push(job);
         // SAFETY: it lives long enough (caller), and the pointer is to the whole `Fifo`.
-        unsafe { Job::ready(NonNull::from(self).cast()) }
+        unsafe { Job::ready(NonNull::from(self).cast(), 0) }
     }
 }

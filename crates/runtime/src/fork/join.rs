@@ -219,7 +219,7 @@ where
         None
     } else {
         // SAFETY: the job does not move, and this function neither returns nor unwinds before it has run or this thread has its right back.
-        let right = unsafe { fork.ready() };
+        let right = unsafe { fork.ready(decided.map_or(0, |decided| decided.depth)) };
         match shared.get() {
             Some(Fork::Divided(divided)) => {
                 worker.push_shared(divided, right);
@@ -304,7 +304,7 @@ pub(super) fn run_elsewhere<R: Send>(
         CountLatch: Latch,
     {
         // SAFETY: the job does not move, and this function does not return before the latch is open.
-        pool.inject_job(unsafe { job.ready() });
+        pool.inject_job(unsafe { job.ready(0) });
         job.latch().wait(worker);
         job.into_result()
     }

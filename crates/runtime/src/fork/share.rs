@@ -196,14 +196,15 @@ impl WorkerCore {
         }
     }
 
-    /// Returns what the queue is to say of a closure that this worker queues.
+    /// Returns `job`, which this worker queues, with the depth of the branch in which it was made.
     #[inline]
-    pub(super) fn tag(&self) -> u16 {
-        match self.sharing() {
-            None => 0,
-            Some(_) => (self.forks.share.inside.borrow().as_ref())
-                .map_or(0, |inside| tag(inside.branch.depth(), false)),
+    pub(super) fn tagged(&self, job: Ready) -> Ready {
+        if self.sharing().is_none() {
+            return job;
         }
+        let inside = self.forks.share.inside.borrow();
+        let depth = inside.as_ref().map_or(0, |inside| inside.branch.depth());
+        job.with_digest(tag(depth, false))
     }
 
     /// The first closure of `fork` begins on this worker.

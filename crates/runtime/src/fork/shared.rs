@@ -220,7 +220,7 @@ impl PoolShared {
     pub(crate) fn give_job(&self, worker: Option<&WorkerCore>, job: Ready) {
         match worker {
             Some(worker) => {
-                let job = job.with_digest(worker.tag());
+                let job = worker.tagged(job);
                 worker.forks.deque.borrow_mut().push(job);
                 self.forks.demand.announce(&self.sleep);
             }
@@ -279,7 +279,7 @@ impl WorkerCore {
     #[inline]
     pub(crate) fn push_fork(&self, fork: Ready, sp: usize) -> Option<Base> {
         let mut deque = self.forks.deque.borrow_mut();
-        deque.push(fork.with_digest(self.tag()));
+        deque.push(self.tagged(fork));
         let pool = self.pool();
         let (demand, credit) = (&pool.forks.demand, &self.forks.credit);
         if demand.announce(&pool.sleep) {
@@ -371,6 +371,7 @@ impl WorkerCore {
             placement: &pool.placement,
             looked: local.start.get() as u64,
             random: &mut random,
+            peek: &mut |victim| pool.forks.seats[victim.index()].deque.peek(),
         };
         EndOnPanic::around(|| {
             pool.forks.policy.steal(&mut thief, &mut |victim| {
@@ -432,7 +433,7 @@ impl WorkerCore {
 /// What a policy has decided of a fork.
 #[derive(Clone, Copy)]
 pub(super) struct Decided {
-    depth: u32,
+    pub(super) depth: u32,
     /// Whether it is no fork.
     pub(super) plain: bool,
 }

@@ -141,7 +141,7 @@ fn broadcast_on<R: Send, F: Fn(BroadcastContext<'_>) -> R + Sync>(
             .map(|_| StackJob::new(graph, &latch, &body))
             .collect();
         // SAFETY: the parts do not move, and this function does not return before all have run.
-        pool.post_jobs(parts.iter().map(|part| unsafe { part.ready() }));
+        pool.post_jobs(parts.iter().map(|part| unsafe { part.ready(0) }));
         let waits = scope.as_ref().map(|scope| scope.waits(lane));
         latch.wait(worker);
         drop(waits);

@@ -3,6 +3,7 @@
 use super::outcome::Count;
 use crate::machine::Cycle;
 use crate::parts::memory::MemoryUse;
+use crate::parts::numa::NumaUse;
 use crate::parts::station::Use;
 use serde::ser::SerializeMap;
 
@@ -24,8 +25,12 @@ pub struct Contention {
     pub buses: Vec<Use>,
     /// Of each `[[cache]]` table: their ports and banks.
     pub ports: Vec<Use>,
-    /// Main memory.
+    /// Main memory; of several memories the sum.
     pub memory: MemoryUse,
+    /// Each memory; without `[numa]` there is one.
+    pub memories: Vec<MemoryUse>,
+    /// What machines with several memories have besides.
+    pub numa: Option<NumaUse>,
     /// Copies of lines that writes removed.
     pub invalidations: u64,
     /// Calls of the dispatcher.
@@ -49,7 +54,8 @@ pub struct Contention {
 impl Contention {
     /// Adds `memory_fills, memory_writes, memory_busy_cycles, memory_waited_cycles, row_hits, row_closed, row_conflicts, bus_waited_cycles,
     /// port_waited_cycles, invalidations, calls, calls_in_vain, woken, pool_passages, pool_held_cycles, pool_longest_queue,
-    /// background_accesses`.
+    /// background_accesses`; with `[numa]` also `remote_fills, remote_writes, link_busy_cycles, link_waited_cycles,
+    /// busiest_memory_busy_cycles`.
     pub(crate) fn serialize_entries<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         let waited = |uses: &[Use]| {
             let mut sum = Use::default();
@@ -76,8 +82,20 @@ impl Contention {
             ("pool_longest_queue", self.longest_queue as u64),
             ("background_accesses", self.background),
         ];
-        entries
-            .iter()
-            .try_for_each(|(key, value)| map.serialize_entry(key, value))
+        let busy = self.memories.iter().map(|memory| memory.channels.busy);
+        let of_numa = self.numa.iter().flat_map(|numa| {
+            [
+                ("remote_fills", numa.remote_fills),
+                ("remote_writes", numa.remote_writes),
+                ("link_busy_cycles", numa.links.busy),
+                ("link_waited_cycles", numa.links.waited),
+                (
+                    "busiest_memory_busy_cycles",
+                    busy.clone().max().unwrap_or(0),
+                ),
+            ]
+        });
+        let mut all = entries.into_iter().chain(of_numa);
+        all.try_for_each(|(key, value)| map.serialize_entry(key, &value))
     }
 }

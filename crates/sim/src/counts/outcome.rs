@@ -2,7 +2,7 @@
 
 pub use super::contention::{CallUse, Contention};
 use crate::machine::{CacheTable, Kind};
-pub use crate::parts::{memory::MemoryUse, station::Use};
+pub use crate::parts::{memory::MemoryUse, numa::NumaUse, station::Use};
 
 /// Lookups and misses of the caches of one `[[cache]]` table. Sums stay at 2^64-1 once they are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use crate::machine::Cycle;
 use crate::machine::{MachineError, Section};
 use crate::spelling;
-use tanada_policy::{Access, WorkerId};
+use tanada_policy::{Access, Peeks, WorkerId};
 
 /// The longest time in a machine file. One such time for each cache line that a machine may have does not overflow.
 pub(crate) const LONGEST_CYCLES: u64 = 1 << 36;
@@ -193,6 +193,117 @@ impl MemoryTable {
     }
 }
 
+/// The most sockets with a memory.
+const MOST_SOCKETS: u64 = 64;
+
+/// Where a page lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PagePlace {
+    /// On the socket of the core that touches it first.
+    FirstTouch,
+    /// Pages take turns over all sockets.
+    Interleave,
+    /// On this socket.
+    Socket(u16),
+}
+
+/// `[numa]`: a memory a socket, and links between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NumaTable {
+    /// Sockets that have a memory.
+    pub sockets: u16,
+    /// Where pages lie.
+    pub pages: PagePlace,
+    /// Bytes of a page; a power of two.
+    pub page_size: u64,
+    /// Pairs of sockets with a link, the lower number first.
+    pub links: Vec<(u16, u16)>,
+    /// Latency of each link on the way of a line.
+    pub link_cycles: Cycle,
+    /// Cycles for which a line holds each link on its way, in its direction.
+    pub transfer_cycles: Cycle,
+}
+
+impl NumaTable {
+    /// Reads and returns `[numa]`. `line`: the longest line of any cache.
+    fn read(section: &mut Section<'_>, line: u64) -> Result<Self, MachineError> {
+        let sockets = section.number_in("sockets", 1..=MOST_SOCKETS)?;
+        let socket = section.optional_number_in("socket", 0..=sockets - 1)?;
+        let places = [
+            ("first-touch", PagePlace::FirstTouch),
+            ("interleave", PagePlace::Interleave),
+            ("socket", PagePlace::Socket(socket.unwrap_or(0) as u16)),
+        ];
+        let pages = section.one_of("pages", &places)?;
+        if socket.is_some() && !matches!(pages, PagePlace::Socket(_)) {
+            return Err(section.wrong("socket", "`socket` needs `pages = \"socket\"`"));
+        }
+        let page_size = section.size("page_size")?;
+        if page_size < line || !page_size.is_power_of_two() {
+            let message = format!(
+                "`page_size` must be a power of two and not less than the longest cache line, {line} bytes"
+            );
+            return Err(section.wrong("page_size", message));
+        }
+        let links = match section.optional_text("links")? {
+            Some(text) => links(text, sockets).map_err(|wrong| section.wrong("links", wrong))?,
+            None => {
+                let all = |low| (low + 1..sockets as u16).map(move |high| (low, high));
+                (0..sockets as u16).flat_map(all).collect()
+            }
+        };
+        Ok(NumaTable {
+            sockets: sockets as u16,
+            pages,
+            page_size,
+            links,
+            link_cycles: cycles(section, "link_cycles", 0)?,
+            transfer_cycles: cycles(section, "transfer_cycles", 0)?,
+        })
+    }
+}
+
+/// Reads and returns pairs of sockets: `0-1 1-2`.
+fn links(text: &str, sockets: u64) -> Result<Vec<(u16, u16)>, String> {
+    let mut links = Vec::new();
+    for word in text.split_whitespace() {
+        let socket = |text: &str| text.parse().ok().filter(|&one| u64::from(one) < sockets);
+        let pair = word.split_once('-');
+        let pair = pair.and_then(|(one, other)| Some((socket(one)?, socket(other)?)));
+        let (one, other): (u16, u16) =
+            pair.filter(|(one, other)| one != other).ok_or_else(|| {
+                format!(
+                    "`{word}` in `links` is no pair of sockets such as 0-1; the last socket is {}",
+                    sockets - 1
+                )
+            })?;
+        let link = (one.min(other), one.max(other));
+        if links.contains(&link) {
+            return Err(format!("`links` has `{word}` twice"));
+        }
+        links.push(link);
+    }
+    let mut reached = vec![0_u16];
+    let mut at = 0;
+    while let Some(&from) = reached.get(at) {
+        at += 1;
+        for &(low, high) in &links {
+            let to = match from {
+                _ if from == low => high,
+                _ if from == high => low,
+                _ => continue,
+            };
+            if !reached.contains(&to) {
+                reached.push(to);
+            }
+        }
+    }
+    match (0..sockets as u16).find(|socket| !reached.contains(socket)) {
+        Some(socket) => Err(format!("no `links` lead from socket 0 to socket {socket}")),
+        None => Ok(links),
+    }
+}
+
 /// What the steps of a dispatcher cost; `[scheduler]`, and changed for one policy by `[policy.NAME]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
@@ -210,6 +321,12 @@ pub struct Costs {
     pub mail_cycles: Cycle,
     /// An attempt to steal.
     pub steal_cycles: Cycle,
+    /// An attempt to steal from an empty queue; `None`: as any other attempt.
+    pub empty_steal_cycles: Option<Cycle>,
+    /// A look at what lies in another core's queue.
+    pub peek_cycles: Cycle,
+    /// What a steal, or a task into another core's mailbox, takes longer for each link between the two cores' sockets.
+    pub hop_cycles: Cycle,
     /// Bytes of code that every call fetches.
     pub code_size: u64,
     /// Lines that a passage through the pool writes.
@@ -229,6 +346,12 @@ impl Costs {
         }
     }
 
+    /// Returns what `hops` links between two cores add to an operation of one on the queue of the other.
+    pub(crate) fn far(&self, hops: u64) -> Cycle {
+        // At most 63 links, each less than 2^36 cycles.
+        self.hop_cycles * hops
+    }
+
     /// Returns these costs, replaced by those that `section` has.
     fn read(&self, section: &mut Section<'_>) -> Result<Costs, MachineError> {
         let costs = Costs {
@@ -239,6 +362,11 @@ impl Costs {
             pool_cycles: cycles(section, "pool_cycles", self.pool_cycles)?,
             mail_cycles: cycles(section, "mail_cycles", self.mail_cycles)?,
             steal_cycles: cycles(section, "steal_cycles", self.steal_cycles)?,
+            empty_steal_cycles: section
+                .optional_number_in("empty_steal_cycles", 0..=LONGEST_CYCLES)?
+                .or(self.empty_steal_cycles),
+            peek_cycles: cycles(section, "peek_cycles", self.peek_cycles)?,
+            hop_cycles: cycles(section, "hop_cycles", self.hop_cycles)?,
             code_size: section
                 .optional_size("code_size")?
                 .unwrap_or(self.code_size),
@@ -319,6 +447,8 @@ pub struct SchedulerTable {
     pub wake_cycles: Cycle,
     /// First of the 2^30 addresses at which the dispatcher's data and code lie.
     pub address: u64,
+    /// What a look at another core's oldest fork returns.
+    pub peeks: Peeks,
 }
 
 /// The default address of the dispatcher's data and code.
@@ -331,6 +461,7 @@ impl Default for SchedulerTable {
             layout: Layout::Flat,
             wake_cycles: 0,
             address: ADDRESS,
+            peeks: Peeks::Fresh,
         }
     }
 }
@@ -358,11 +489,18 @@ impl SchedulerTable {
             let message = "`address` must be a multiple of 4096, and 2^30 bytes must fit behind it";
             return Err(section.wrong("address", message));
         }
+        let peeks = [
+            ("fresh", Peeks::Fresh),
+            ("stale", Peeks::Stale),
+            ("garbage", Peeks::Garbage),
+        ];
+        let peeks = section.optional_one_of("peeks", &peeks)?;
         Ok(SchedulerTable {
             costs,
             layout,
             wake_cycles,
             address,
+            peeks: peeks.unwrap_or_default(),
         })
     }
 }
@@ -424,8 +562,10 @@ pub struct Tables {
     pub far_invalidate_cycles: Cycle,
     /// Whether a line goes from core to core one transfer at a time.
     pub serial_lines: bool,
-    /// Main memory.
+    /// Main memory; with `numa` that of each socket.
     pub memory: MemoryTable,
+    /// Several memories; `None`: one.
+    pub numa: Option<NumaTable>,
     /// The dispatcher.
     pub scheduler: SchedulerTable,
     /// Policies with costs of their own.
@@ -441,6 +581,7 @@ impl Tables {
         cores: u16,
         line: u64,
         invalidates: bool,
+        cores_per_socket: Option<u64>,
     ) -> Result<Self, MachineError> {
         let mut tables = Tables {
             invalidate_cycles: cycles(section, "invalidate_cycles", 0)?,
@@ -458,6 +599,14 @@ impl Tables {
         if let Some(mut memory) = section.optional_table("memory")? {
             tables.memory = MemoryTable::read(&mut memory, line)?;
             memory.finish()?;
+        }
+        if let Some(mut numa) = section.optional_table("numa")? {
+            if cores_per_socket.is_none() {
+                let wrong = || numa.wrong("", "`[numa]` needs `cores_per_socket`");
+                return Err(section.misspelt("cores_per_socket").unwrap_or_else(wrong));
+            }
+            tables.numa = Some(NumaTable::read(&mut numa, line)?);
+            numa.finish()?;
         }
         if let Some(mut scheduler) = section.optional_table("scheduler")? {
             tables.scheduler = SchedulerTable::read(&mut scheduler)?;

@@ -414,7 +414,9 @@ impl Machine {
         }
         let contended = match model {
             Model::Uniform => Tables::default(),
-            Model::Contended => read_contended(&mut section, cores, &caches, coherence)?,
+            Model::Contended => {
+                read_contended(&mut section, cores, cores_per_socket, &caches, coherence)?
+            }
         };
         let smt = match section.optional_table("smt")? {
             None => None,
@@ -537,6 +539,7 @@ fn divisible(
 fn read_contended(
     section: &mut Section<'_>,
     cores: u16,
+    cores_per_socket: Option<u64>,
     caches: &[CacheTable],
     coherence: Coherence,
 ) -> Result<Tables, MachineError> {
@@ -544,7 +547,8 @@ fn read_contended(
         section.number_in(key, 0..=LONGEST_CYCLES)?;
     }
     let line = caches.iter().map(|cache| cache.line).max().unwrap_or(1);
-    Tables::read(section, cores, line, coherence == Coherence::Invalidate)
+    let invalidates = coherence == Coherence::Invalidate;
+    Tables::read(section, cores, line, invalidates, cores_per_socket)
 }
 
 /// Returns one `[[cache]]` table by itself.

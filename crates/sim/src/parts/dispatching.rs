@@ -10,7 +10,7 @@ use crate::machine::{Machine, Model};
 use crate::observer::Observer;
 use crate::parts::prepare::prepare;
 use tanada_policy::{
-    Dispatcher, Env, Hints, Op, Origin, Placement, Ready, Site, Wake, WorkerId, draw,
+    Dispatcher, Env, Hints, Op, Origin, Peeks, Placement, Ready, Site, Wake, WorkerId, draw,
 };
 use tanada_trace::Trace;
 
@@ -41,6 +41,7 @@ pub(crate) struct SimEnv<'a> {
     /// Wake-ups that the dispatcher asked for, in order. Empty in the uniform model, in which idle cores poll.
     pub(crate) wakes: Vec<Wake>,
     keeps_log: bool,
+    peeks: Peeks,
 }
 
 impl Env for SimEnv<'_> {
@@ -74,6 +75,9 @@ impl Env for SimEnv<'_> {
     }
     fn pause(&mut self) {
         self.charge(Op::Pause);
+    }
+    fn peeks(&self) -> Peeks {
+        self.peeks
     }
     fn charge(&mut self, op: Op) {
         if self.keeps_log {
@@ -161,6 +165,7 @@ impl<'a, D: Dispatcher> Dispatching<'a, D> {
                 ops: Vec::new(),
                 wakes: Vec::new(),
                 keeps_log: machine.model == Model::Contended,
+                peeks: machine.contended.scheduler.peeks,
             },
         })
     }

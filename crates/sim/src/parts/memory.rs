@@ -47,6 +47,22 @@ pub struct MemoryUse {
     pub last_free: Cycle,
 }
 
+impl std::ops::AddAssign for MemoryUse {
+    fn add_assign(&mut self, other: MemoryUse) {
+        self.channels += other.channels;
+        for (sum, more) in [
+            (&mut self.fills, other.fills),
+            (&mut self.writes, other.writes),
+            (&mut self.row_hits, other.row_hits),
+            (&mut self.row_closed, other.row_closed),
+            (&mut self.row_conflicts, other.row_conflicts),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+        self.last_free = self.last_free.max(other.last_free);
+    }
+}
+
 /// Main memory behind the last level of caches.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {

@@ -8,6 +8,7 @@ mod handle;
 pub(crate) mod hierarchy;
 pub(crate) mod lock;
 pub(crate) mod memory;
+pub(crate) mod numa;
 mod prepare;
 pub(crate) mod source;
 pub(crate) mod station;

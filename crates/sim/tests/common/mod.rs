@@ -3,7 +3,7 @@
 
 pub(crate) mod oracle;
 
-use oracle::Extra;
+use oracle::{Extra, Numa, Pages};
 use proptest::prelude::*;
 use std::fmt::Write;
 use tanada_laws::Graph;
@@ -178,7 +178,8 @@ pub(crate) fn any_extra() -> impl Strategy<Value = Extra> {
     );
     let stream = (any::<bool>(), 0..6u64, 0..50u64, 1..90u64, 1..300u64);
     let streams = prop::collection::vec(stream, 0..3);
-    (stations, memory, calls, streams).prop_map(|(stations, memory, calls, streams)| {
+    let parts = (stations, memory, calls, streams, any_numa());
+    parts.prop_map(|(stations, memory, calls, streams, numa)| {
         let (ports, port, banks, bank, bus, invalidate) = stations;
         let (channels, fill, write, memory_banks, mut rows, open) = memory;
         let (call, resolve, pool, pool_lines, code, wake) = calls;
@@ -203,7 +204,50 @@ pub(crate) fn any_extra() -> impl Strategy<Value = Extra> {
             code,
             wake,
             streams,
+            numa,
         }
+    })
+}
+
+/// One memory as often as several: in a tree of links, with some more.
+fn any_numa() -> impl Strategy<Value = Option<Numa>> {
+    let some = |most: u64| prop_oneof![2 => Just(0), 3 => 1..=most];
+    let index = any::<prop::sample::Index>;
+    let numa = (
+        1..4usize,
+        0..5usize,
+        prop::collection::vec((index(), index()), 16),
+        (0..3u8, index()),
+        some(50),
+        some(30),
+    );
+    prop::option::of(numa).prop_map(|numa| {
+        let (cores_per_socket, more, picks, (pages, socket), link, transfer) = numa?;
+        // Of up to eleven cores some may be on a socket that has enough of them.
+        let sockets = 4 + more;
+        let mut links: Vec<(usize, usize)> = (1..sockets)
+            .map(|high| (picks[high % 16].0.index(high), high))
+            .collect();
+        for (one, other) in picks.iter().take(more) {
+            let (one, other) = (one.index(sockets), other.index(sockets));
+            let link = (one.min(other), one.max(other));
+            if one != other && !links.contains(&link) {
+                links.push(link);
+            }
+        }
+        let pages = match pages {
+            0 => Pages::First,
+            1 => Pages::Interleave,
+            _ => Pages::Socket(socket.index(sockets)),
+        };
+        Some(Numa {
+            cores_per_socket,
+            sockets,
+            pages,
+            links,
+            link,
+            transfer,
+        })
     })
 }
 

@@ -32,6 +32,84 @@ pub(crate) struct Extra {
     pub(crate) wake: u64,
     /// Write, near core, start, every, step.
     pub(crate) streams: Vec<(bool, u64, u64, u64, u64)>,
+    /// Several memories.
+    pub(crate) numa: Option<Numa>,
+}
+
+/// Several memories and what is between them.
+#[derive(Clone, Debug)]
+pub(crate) struct Numa {
+    pub(crate) cores_per_socket: usize,
+    pub(crate) sockets: usize,
+    /// `first-touch`, `interleave` or the number of a socket.
+    pub(crate) pages: Pages,
+    /// Each pair once.
+    pub(crate) links: Vec<(usize, usize)>,
+    pub(crate) link: u64,
+    pub(crate) transfer: u64,
+}
+
+/// Where pages lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pages {
+    First,
+    Interleave,
+    Socket(usize),
+}
+
+const PAGE: u64 = 256;
+
+impl Numa {
+    /// Links from one socket to another, by trying all ways of growing length.
+    fn far(&self, from: usize, to: usize) -> usize {
+        let mut reached = vec![from];
+        for far in 0.. {
+            if reached.contains(&to) {
+                return far;
+            }
+            let next = |&(a, b): &(usize, usize)| {
+                [(a, b), (b, a)]
+                    .into_iter()
+                    .find(|(a, b)| reached.contains(a) && !reached.contains(b))
+                    .map(|(_, b)| b)
+            };
+            let more: Vec<usize> = self.links.iter().filter_map(next).collect();
+            reached.extend(more);
+        }
+        unreachable!("all sockets are connected")
+    }
+
+    /// The sockets on the route, the first one left out.
+    fn route(&self, from: usize, to: usize) -> Vec<usize> {
+        let mut route = Vec::new();
+        let mut at = from;
+        while at != to {
+            let is_link =
+                |next: usize| self.links.contains(&(at, next)) || self.links.contains(&(next, at));
+            at = (0..self.sockets)
+                .find(|&next| is_link(next) && self.far(next, to) < self.far(at, to))
+                .unwrap();
+            route.push(at);
+        }
+        route
+    }
+
+    fn text(&self) -> String {
+        let (pages, socket) = match self.pages {
+            Pages::First => ("first-touch", String::new()),
+            Pages::Interleave => ("interleave", String::new()),
+            Pages::Socket(socket) => ("socket", format!("socket = {socket}\n")),
+        };
+        let links: Vec<String> = self.links.iter().map(|(a, b)| format!("{b}-{a}")).collect();
+        format!(
+            "[numa]\nsockets = {}\npages = \"{pages}\"\n{socket}page_size = {PAGE}\nlinks = \"{}\"\n\
+             link_cycles = {}\ntransfer_cycles = {}\n",
+            self.sockets,
+            links.join(" "),
+            self.link,
+            self.transfer
+        )
+    }
 }
 
 const INTERLEAVE: u64 = 512;
@@ -55,6 +133,9 @@ impl Extra {
         if invalidates {
             writeln!(front, "invalidate_cycles = {}", self.invalidate).unwrap();
         }
+        if let Some(numa) = &self.numa {
+            writeln!(front, "cores_per_socket = {}", numa.cores_per_socket).unwrap();
+        }
         let [hit, closed, conflict] = self.rows;
         let mut text = format!(
             "[memory]\nchannels = {}\ninterleave = {INTERLEAVE}\n\
@@ -74,6 +155,9 @@ impl Extra {
             self.call, self.resolve, self.pool, self.pool_lines, self.code, self.wake
         )
         .unwrap();
+        if let Some(numa) = &self.numa {
+            text += &numa.text();
+        }
         for (index, (write, near, start, every, step)) in self.streams.iter().enumerate() {
             let access = if *write { "write" } else { "read" };
             write!(
@@ -172,7 +256,12 @@ pub(crate) struct Answer {
     pub(crate) runs: Vec<(u16, u32, u64, u64)>,
     pub(crate) in_vain: u64,
     pub(crate) background: u64,
+    /// Fills and write-backs from and to other sockets; cycles that links were held, and waited for.
+    pub(crate) remote: [u64; 4],
 }
+
+/// Of each channel and bank: when it is free, and its open row.
+type Channels = Vec<Vec<(u64, Option<u64>)>>;
 
 pub(crate) struct Oracle<'a> {
     shape: &'a Shape,
@@ -181,8 +270,13 @@ pub(crate) struct Oracle<'a> {
     caches: Vec<OneCache>,
     /// Of each table: its first cache.
     first: Vec<usize>,
-    channels: Vec<u64>,
-    memory_banks: Vec<Vec<(u64, Option<u64>)>>,
+    /// Of each socket.
+    channels: Vec<Vec<u64>>,
+    memory_banks: Vec<Channels>,
+    /// Placed pages: page, socket.
+    homes: Vec<(u64, usize)>,
+    /// From, to, free.
+    links: Vec<(usize, usize, u64)>,
     uses: u64,
     cores: Vec<OneCore>,
     waits: Vec<usize>,
@@ -290,13 +384,21 @@ impl<'a> Oracle<'a> {
         let mut waits = vec![0; shape.tasks.len()];
         shape.edges.iter().for_each(|&(_, to)| waits[to] += 1);
         let (graph, placement) = (shape.graph(), Placement::flat(cores as u16));
+        let sockets = extra.numa.as_ref().map_or(1, |numa| numa.sockets);
+        let links = extra.numa.iter().flat_map(|numa| &numa.links);
+        let links = links.flat_map(|&(a, b)| [(a, b), (b, a)]);
         let mut oracle = Oracle {
             first,
-            channels: vec![0; extra.channels as usize],
+            channels: vec![vec![0; extra.channels as usize]; sockets],
             memory_banks: vec![
-                vec![(0, None); extra.memory_banks as usize];
-                extra.channels as usize
+                vec![
+                    vec![(0, None); extra.memory_banks as usize];
+                    extra.channels as usize
+                ];
+                sockets
             ],
+            homes: Vec::new(),
+            links: links.map(|(a, b)| (a, b, 0)).collect(),
             uses: 0,
             cores: (0..cores).map(|_| core()).collect(),
             model: model(policy, &graph, &placement, seed).expect("every policy has a model"),
@@ -439,13 +541,76 @@ impl<'a> Oracle<'a> {
         at
     }
 
-    fn memory(&mut self, address: u64, arrives: u64, write: bool) -> u64 {
+    /// Where the page lies, and the socket of the core.
+    fn home(&mut self, core: usize, address: u64) -> (usize, usize) {
+        let Some(numa) = &self.extra.numa else {
+            return (0, 0);
+        };
+        let socket = core / numa.cores_per_socket % numa.sockets;
+        let page = address / PAGE;
+        let dispatcher = (DISPATCHER..DISPATCHER + (1 << 30)).contains(&address);
+        let home = match numa.pages {
+            Pages::Socket(home) if !dispatcher => home,
+            Pages::Interleave if !dispatcher => page as usize % numa.sockets,
+            _ => {
+                let known = self.homes.iter().find(|known| known.0 == page);
+                let home = known.map_or(socket, |known| known.1);
+                if known.is_none() {
+                    self.homes.push((page, socket));
+                }
+                home
+            }
+        };
+        (home, socket)
+    }
+
+    fn pass(&mut self, from: usize, to: usize, arrives: u64) -> u64 {
+        let Some(numa) = &self.extra.numa else {
+            return arrives;
+        };
+        let (mut at, mut here) = (arrives, from);
+        for next in numa.route(from, to) {
+            let link = self.links.iter_mut();
+            let link = link.into_iter().find(|one| (one.0, one.1) == (here, next));
+            let free = &mut link.unwrap().2;
+            if numa.transfer > 0 {
+                let taken = at.max(*free);
+                self.answer.remote[3] += taken - at;
+                self.answer.remote[2] += numa.transfer;
+                at = taken;
+                *free = at + numa.transfer;
+            }
+            here = next;
+        }
+        at
+    }
+
+    /// A fill: when it is over without latencies, and the latency of links.
+    fn fetch(&mut self, core: usize, address: u64, arrives: u64) -> (u64, u64) {
+        let (home, socket) = self.home(core, address);
+        let grant = self.memory(home, address, arrives, false);
+        let Some(numa) = self.extra.numa.as_ref().filter(|_| home != socket) else {
+            return (grant, 0);
+        };
+        self.answer.remote[0] += 1;
+        let latency = numa.link * numa.far(home, socket) as u64;
+        (self.pass(home, socket, grant), latency)
+    }
+
+    fn put_back(&mut self, core: usize, address: u64, arrives: u64) -> u64 {
+        let (home, socket) = self.home(core, address);
+        self.answer.remote[1] += u64::from(home != socket);
+        let at = self.pass(socket, home, arrives);
+        self.memory(home, address, at, true)
+    }
+
+    fn memory(&mut self, home: usize, address: u64, arrives: u64, write: bool) -> u64 {
         let channel = (address / INTERLEAVE % self.extra.channels) as usize;
         let (bank, row) = (
             address / ROW % self.extra.memory_banks,
             address / ROW / self.extra.memory_banks,
         );
-        let (free, open) = &mut self.memory_banks[channel][bank as usize];
+        let (free, open) = &mut self.memory_banks[home][channel][bank as usize];
         let [hit, closed, conflict] = self.extra.rows;
         let opening = match open {
             None => closed,
@@ -459,11 +624,11 @@ impl<'a> Oracle<'a> {
         };
         let mut grant = arrives;
         if opening + hold > 0 {
-            grant = (arrives.max(*free) + opening).max(self.channels[channel]);
+            grant = (arrives.max(*free) + opening).max(self.channels[home][channel]);
         }
         if hold > 0 {
             *free = grant + hold;
-            self.channels[channel] = grant + hold;
+            self.channels[home][channel] = grant + hold;
         }
         *open = self.extra.open.then_some(row);
         *(if write {
@@ -477,8 +642,10 @@ impl<'a> Oracle<'a> {
     }
 
     /// Rule 2. `path`: the caches that are looked up; `whole`: those that a writer has on its path.
+    #[allow(clippy::too_many_arguments)] // all of them are the touch
     fn touch(
         &mut self,
+        core: usize,
         path: &[usize],
         spared: &[usize],
         write: bool,
@@ -488,7 +655,7 @@ impl<'a> Oracle<'a> {
     ) -> u64 {
         let mut cost = 0;
         if write && self.shape.invalidate {
-            let mut any = false;
+            let (mut any, mut reach) = (false, 0);
             for cache in 0..self.caches.len() {
                 let code = self.tables[self.caches[cache].table].holds == Holds::Code;
                 if !code
@@ -497,11 +664,12 @@ impl<'a> Oracle<'a> {
                 {
                     *way = None;
                     any = true;
+                    reach = reach.max(self.reach(core, cache));
                     self.answer.invalidations += 1;
                 }
             }
             if any && count {
-                cost += self.extra.invalidate;
+                cost += self.extra.invalidate + reach;
             }
         }
         let mut at = now;
@@ -532,15 +700,39 @@ impl<'a> Oracle<'a> {
             }
         }
         if missed == path.len() {
-            at = self.memory(address, at, write && path.is_empty());
+            if write && path.is_empty() {
+                at = self.put_back(core, address, at);
+            } else {
+                let (passed, latency) = self.fetch(core, address, at);
+                at = passed;
+                cost += latency;
+            }
         }
         for (victim, to) in victims {
             match to {
                 Some(cache) => self.station(cache, victim, now),
-                None => self.memory(victim, now, true),
+                None => self.put_back(core, victim, now),
             };
         }
         cost + at - now
+    }
+
+    /// Latency of the links from a core to a cache.
+    fn reach(&self, core: usize, cache: usize) -> u64 {
+        let Some(numa) = &self.extra.numa else {
+            return 0;
+        };
+        let table = self.caches[cache].table;
+        let first = (cache - self.first[table]) * self.tables[table].each;
+        let behind = (first + self.tables[table].each).min(self.cores.len());
+        let socket = |core: usize| core / numa.cores_per_socket;
+        match socket(first) == socket(behind - 1) {
+            true => {
+                let [writer, cache] = [core, first].map(|core| socket(core) % numa.sockets);
+                numa.link * numa.far(writer, cache) as u64
+            }
+            false => 0,
+        }
     }
 
     fn stream(&mut self, index: usize) {
@@ -554,7 +746,7 @@ impl<'a> Oracle<'a> {
             .collect();
         let accesses = STREAM_SIZE.div_ceil(step);
         let address = STREAM + count % accesses * step;
-        let cost = self.touch(&path, &path, write, address, due, false);
+        let cost = self.touch(near, &path, &path, write, address, due, false);
         self.streams[index] = ((due + cost).max(due + every), count + 1);
         self.answer.background += 1;
     }
@@ -711,7 +903,7 @@ impl<'a> Oracle<'a> {
                 let path = self.path(core, kind == 'i');
                 let own = self.path(core, false);
                 let now = self.cores[core].time;
-                let cost = self.touch(&path, &own, kind == 'w', address, now, true);
+                let cost = self.touch(core, &path, &own, kind == 'w', address, now, true);
                 self.cores[core].time += 1 + cost;
             }
             Step::Decide => self.decide(core),

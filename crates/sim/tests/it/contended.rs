@@ -70,6 +70,15 @@ fn answer(outcome: &Outcome, runs: &[Run]) -> Answer {
             .collect(),
         in_vain: contention.calls.in_vain,
         background: contention.background,
+        remote: contention.numa.map_or([0; 4], |numa| {
+            let links = numa.links;
+            [
+                numa.remote_fills,
+                numa.remote_writes,
+                links.busy,
+                links.waited,
+            ]
+        }),
     }
 }
 
@@ -256,10 +265,11 @@ fn nothing_is_lost() {
         let (outcome, runs) = run(&machine, policy, seed, &trace);
         let contention = outcome.contention.as_ref().unwrap();
         let memory = &contention.memory;
+        let memories = contention.memories.len() as u64;
         // The channel is held for each fill and each write-back, and for nothing else; and it serves one at a time.
         prop_assert_eq!(memory.channels.busy, memory.fills * extra.fill + memory.writes * extra.write);
         let free = memory.last_free.max(outcome.makespan);
-        prop_assert!(memory.channels.busy <= u64::from(extra.channels as u32) * free);
+        prop_assert!(memory.channels.busy <= extra.channels * memories * free);
         if memory.channels.grants > 0 {
             prop_assert_eq!(memory.channels.grants, memory.fills + memory.writes);
             prop_assert_eq!(memory.row_hits + memory.row_closed + memory.row_conflicts, memory.channels.grants);

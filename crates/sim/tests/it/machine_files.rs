@@ -584,3 +584,57 @@ fn wrong_values_of_real_time_kernels_are_refused_with_their_line_or_key() {
     let said = wrong(&format!("{GOOD}{table}"));
     assert!(said.contains("`[rtos]` needs two caches"), "{said}");
 }
+
+#[test]
+fn several_memories_are_described_whole() {
+    let good = "name = \"m\"\nmodel = \"contended\"\ncores = 4\ncores_per_socket = 2\nhit_cycles = 1\ndispatch_cycles = 0\n\
+                coherence = \"none\"\n[numa]\nsockets = 3\npages = \"interleave\"\npage_size = \"4K\"\nlinks = \"0-1 2-1\"\n";
+    let machine = Machine::parse(good, "m.toml").expect("it is sound");
+    let numa = machine.contended.numa.expect("it has several memories");
+    assert_eq!((numa.sockets, numa.page_size), (3, 4096));
+    assert_eq!(numa.links, [(0, 1), (1, 2)]);
+    let all = good.replace("links = \"0-1 2-1\"\n", "");
+    let machine = Machine::parse(&all, "m.toml").expect("it is sound");
+    let links = machine.contended.numa.map(|numa| numa.links);
+    assert_eq!(links, Some(vec![(0, 1), (0, 2), (1, 2)]));
+    for (old, new, message) in [
+        (
+            "cores_per_socket = 2\n",
+            "",
+            "m.toml:7: `[numa]` needs `cores_per_socket`",
+        ),
+        (
+            "sockets = 3",
+            "sockets = 65",
+            "m.toml:9: `sockets` is 65; it must be 1 to 64",
+        ),
+        (
+            "\"interleave\"",
+            "\"interleave\"\nsocket = 1",
+            "m.toml:11: `socket` needs `pages = \"socket\"`",
+        ),
+        (
+            "\"interleave\"",
+            "\"socket\"\nsocket = 3",
+            "m.toml:11: `socket` is 3; it must be 0 to 2",
+        ),
+        (
+            "\"4K\"",
+            "5000",
+            "m.toml:11: `page_size` must be a power of two and not less than the longest cache line, 1 bytes",
+        ),
+        (
+            "2-1",
+            "2-3",
+            "m.toml:12: `2-3` in `links` is no pair of sockets such as 0-1; the last socket is 2",
+        ),
+        ("2-1", "1-0", "m.toml:12: `links` has `1-0` twice"),
+        (
+            "0-1 2-1",
+            "2-1",
+            "m.toml:12: no `links` lead from socket 0 to socket 1",
+        ),
+    ] {
+        assert_eq!(wrong(&good.replacen(old, new, 1)), message);
+    }
+}

@@ -9,6 +9,7 @@ mod forks;
 mod golden;
 mod machine_files;
 mod native;
+mod numa;
 #[path = "../reference/mod.rs"]
 mod reference;
 mod report;

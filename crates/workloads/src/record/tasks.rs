@@ -48,6 +48,16 @@ pub struct RecordedTask<'a> {
     pub named: &'a [(&'static str, TaskGroups)],
 }
 
+/// A piece of a closure that is to be recorded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece<'a> {
+    pub(crate) name: &'static str,
+    /// Of its closure in the tree of forks.
+    pub(crate) depth: u32,
+    /// The pieces that it waits for, and whether they fork it.
+    pub(crate) waits: &'a [(u32, bool)],
+}
+
 /// Writes tasks to a [`Sink`], one after the other: what every kind of recording has.
 pub(crate) struct Tasks<'a, S: ?Sized> {
     tape: Tape<'a, S>,
@@ -107,6 +117,32 @@ impl<'a, S: Sink + ?Sized> Tasks<'a, S> {
         for earlier in waits {
             self.recorded.dependencies += 1;
             self.tape.sink.edge(earlier, id, false)?;
+        }
+        Ok(id)
+    }
+
+    /// Records a piece of a closure: calls `work`, which says what it does. Returns the number of the piece.
+    pub(crate) fn piece(
+        &mut self,
+        piece: &Piece<'_>,
+        work: impl FnOnce(&mut Tape<'a, S>),
+    ) -> Result<u32, TraceError> {
+        let id = self.next;
+        self.next += 1;
+        self.tape.sink.task(&NewTask {
+            id,
+            depth: piece.depth,
+            name: Some(piece.name),
+            ..NewTask::default()
+        })?;
+        let stack = self.layout.stack(id, self.workers);
+        self.tape.enter(&self.entry, 0, stack);
+        work(&mut self.tape);
+        let counts = self.tape.leave(&self.entry, stack)?;
+        self.recorded.add(piece.name, &counts);
+        for &(earlier, is_fork) in piece.waits {
+            self.recorded.dependencies += 1;
+            self.tape.sink.edge(earlier, id, is_fork)?;
         }
         Ok(id)
     }

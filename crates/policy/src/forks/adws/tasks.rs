@@ -159,6 +159,7 @@ impl Shared {
             placement: &self.placement,
             looked,
             random: &mut || 0,
+            peek: &mut |_| None,
         };
         Adws.steal(&mut thief, &mut |victim| {
             if !matches!(reach, Reach::Below(at) if !at.has(victim)) {

@@ -52,6 +52,14 @@ impl Addresses {
         }
     }
 
+    /// Adds the steps of a look at the queue of `of`: a read of its first line, if it has lines, and `cycles`.
+    fn look(self, steps: &mut Vec<Step>, of: WorkerId, costs: &Costs, cycles: Cycle) {
+        if costs.queue_lines > 0 {
+            steps.push(Step::Do(Record::read(self.queue(of), 1)));
+        }
+        compute(steps, cycles);
+    }
+
     pub(super) fn queue(self, of: WorkerId) -> u64 {
         self.base + QUEUES + QUEUE * u64::from(of.0)
     }
@@ -77,7 +85,16 @@ pub(crate) fn before(steps: &mut Vec<Step>, costs: &Costs, at: Addresses, resolv
     );
 }
 
+/// Returns the worker whose queue an operation is for, if it can be another one's.
+pub(crate) fn whose(op: Op) -> Option<WorkerId> {
+    match op {
+        Op::Mail(of) | Op::Steal(of) | Op::Empty(of) | Op::Peek(of) | Op::Seat(of, _) => Some(of),
+        _ => None,
+    }
+}
+
 /// Adds the steps of one operation that the policy charged for. A worker beyond `seats` has a queue, as far as the costs go, but no lock.
+/// `far`: what the operation takes longer because the queue is another socket's.
 pub(crate) fn charged(
     steps: &mut Vec<Step>,
     costs: &Costs,
@@ -85,6 +102,7 @@ pub(crate) fn charged(
     seats: usize,
     me: WorkerId,
     op: Op,
+    far: Cycle,
 ) {
     let queue = |lock, of, cycles| (lock, at.queue(of), costs.queue_lines, cycles);
     let (lock, from, lines, cycles) = match op {
@@ -101,11 +119,16 @@ pub(crate) fn charged(
         Op::OwnPop => queue(None, me, costs.own_pop_cycles),
         Op::Mail(to) => queue(None, to, costs.mail_cycles),
         Op::Steal(from) => queue(None, from, costs.steal_cycles),
+        Op::Empty(from) => match costs.empty_steal_cycles {
+            None => queue(None, from, costs.steal_cycles),
+            Some(cycles) => return at.look(steps, from, costs, cycles),
+        },
+        Op::Peek(of) => return at.look(steps, of, costs, costs.peek_cycles),
         // They are part of the operations above.
         Op::Read(_) | Op::Write(_) | Op::Pause => return,
     };
     steps.extend(lock.map(Step::Lock));
     at.lines(steps, from, lines);
-    compute(steps, cycles);
+    compute(steps, cycles + far);
     steps.extend(lock.map(Step::Unlock));
 }

@@ -544,9 +544,13 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         *step = 0;
         let (costs, at) = (self.costs, self.addresses);
         for op in env.ops.drain(..) {
+            // A worker that does not exist is on no socket.
+            let whose = call::whose(op).filter(|of| of.index() < self.seats.len());
+            let hops = whose.map_or(0, |of| self.levels.memory.hops(index, of.index()));
+            let far = costs.far(hops);
             match &mut self.layout {
-                Some(layout) => layout.charged(steps, costs, at, me, op),
-                None => call::charged(steps, costs, at, self.seats.len(), me, op),
+                Some(layout) => layout.charged(steps, costs, at, me, op, far),
+                None => call::charged(steps, costs, at, self.seats.len(), me, op, far),
             }
         }
         std::mem::swap(wakes, &mut env.wakes);

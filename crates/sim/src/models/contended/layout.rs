@@ -7,6 +7,7 @@ use tanada_policy::{Access, Op, Word, WorkerId};
 use tanada_trace::{Edge, Record};
 
 use super::call::{Addresses, LockOf, QUEUES, Step, compute};
+use crate::machine::Cycle;
 use crate::machine::contended::{Costs, Native};
 
 /// Bytes from one word that several workers use to the next.
@@ -106,6 +107,7 @@ impl Layout {
         at: Addresses,
         me: WorkerId,
         op: Op,
+        far: Cycle,
     ) {
         match op {
             Op::Pool => {
@@ -132,9 +134,14 @@ impl Layout {
                 }
                 compute(steps, costs.own_pop_cycles);
             }
-            Op::Steal(_) => compute(steps, costs.steal_cycles),
-            Op::Mail(_) => compute(steps, costs.mail_cycles),
-            Op::Seat(of, access) => self.seat(steps, costs, at, me, of, access),
+            Op::Steal(_) => compute(steps, costs.steal_cycles + far),
+            Op::Empty(of) => match costs.empty_steal_cycles {
+                None => compute(steps, costs.steal_cycles + far),
+                Some(cycles) => look(steps, at, of, cycles),
+            },
+            Op::Peek(of) => look(steps, at, of, costs.peek_cycles),
+            Op::Mail(_) => compute(steps, costs.mail_cycles + far),
+            Op::Seat(of, access) => self.seat(steps, costs, at, me, (of, access), far),
             Op::Read(word) => read(steps, address(at, word)),
             Op::Write(word) => {
                 if let Word::Top(of) = word
@@ -154,8 +161,8 @@ impl Layout {
         costs: &Costs,
         at: Addresses,
         me: WorkerId,
-        of: WorkerId,
-        access: Access,
+        (of, access): (WorkerId, Access),
+        far: Cycle,
     ) {
         // A worker that does not exist has no seat.
         let Some(count) = self.seats.get_mut(of.index()) else {
@@ -168,7 +175,7 @@ impl Layout {
         if access == Access::Take {
             *count = before;
         }
-        compute(steps, costs.seat_cycles(me, of, access));
+        compute(steps, costs.seat_cycles(me, of, access) + far);
         write(steps, own(at, of, Own::Load));
         steps.push(Step::Unlock(LockOf::Seat(of)));
     }
@@ -240,6 +247,13 @@ fn address(at: Addresses, word: Word) -> u64 {
         Word::Opened => shared(at, Shared::Opened),
         Word::Owner(place) => shared(at, Shared::Owners) + 2 * u64::from(place),
     }
+}
+
+/// Adds the steps of a look at both ends of a deque.
+fn look(steps: &mut Vec<Step>, at: Addresses, of: WorkerId, cycles: Cycle) {
+    read(steps, own(at, of, Own::Top));
+    read(steps, own(at, of, Own::Bottom));
+    compute(steps, cycles);
 }
 
 fn read(steps: &mut Vec<Step>, address: u64) {

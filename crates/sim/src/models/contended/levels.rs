@@ -6,7 +6,7 @@ use crate::machine::{Machine, Per};
 use crate::parts::cache::{Cache, Lookup};
 use crate::parts::events::Kind as Event;
 use crate::parts::hierarchy::{DATA, Hierarchy, Invalidated, Paths, Stop, path_index};
-use crate::parts::memory::Memory;
+use crate::parts::numa::Memories;
 use crate::parts::station::{Station, repeat};
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
@@ -161,7 +161,7 @@ pub(crate) struct Levels {
     /// In front of each cache.
     pub(crate) stations: Vec<Station>,
     /// Behind the last level.
-    pub(crate) memory: Memory,
+    pub(crate) memory: Memories,
     /// Of each `[[cache]]` table.
     miss_cycles: Vec<Cycle>,
     private: Vec<bool>,
@@ -188,6 +188,10 @@ pub(crate) struct Levels {
     now: Cycle,
     /// Of each cache: whether cores may share it.
     is_shared: Vec<bool>,
+    /// Of each cache: the first core that has it on its path; `None` if those of several sockets have it.
+    beside: Vec<Option<u16>>,
+    /// The latency of the links to the farthest copy that the current write has removed.
+    reach: Cycle,
     /// The caches from which background streams remove lines.
     background_removes: Vec<u32>,
     /// Of each cache: whether writes of other cores or background streams remove lines from it.
@@ -257,7 +261,14 @@ impl Levels {
             caches: hierarchy.caches,
             paths: hierarchy.paths,
             stations,
-            memory: Memory::new(&tables.memory),
+            memory: Memories::new(
+                &tables.memory,
+                tables.numa.as_ref(),
+                machine.cores_per(Per::Socket),
+                tables.scheduler.address,
+            ),
+            beside: beside_whom(machine),
+            reach: 0,
             miss_cycles: caches.clone().map(|table| table.miss_cycles).collect(),
             private: caches.map(|table| table.per == Per::Core).collect(),
             invalidate_cycles: tables.invalidate_cycles,
@@ -315,6 +326,7 @@ impl Levels {
         meter: &mut impl Meter,
     ) -> Touched {
         self.now = now;
+        self.reach = 0;
         let write = access == Kind::Write;
         let removed = match write {
             true => self.remove_copies(core, address),
@@ -327,7 +339,7 @@ impl Levels {
         let mut touched = self.descend(0, core, access, write, address, begin, meter);
         let mut cost = begin - now;
         if removed != Removed::Nothing {
-            cost += self.invalidate_cycles;
+            cost += self.invalidate_cycles + self.reach;
         }
         if removed == Removed::Far {
             cost += self.far_invalidate_cycles.saturating_sub(touched.latency);
@@ -393,9 +405,15 @@ impl Levels {
         let shared = |stop: &Stop| !private[usize::from(stop.table)];
         let from = self.paths[core][DATA].iter().position(shared);
         let Some(from) = from else {
-            let wait = self.memory.access(now, address, write) - now;
-            meter.queued(wait);
-            return wait;
+            let (at, latency) = match write {
+                true => (self.memory.write_back(core, now, address), 0),
+                false => {
+                    let filled = self.memory.fill(core, now, address);
+                    (filled.at, filled.latency)
+                }
+            };
+            meter.queued(at - now);
+            return at - now + latency;
         };
         self.descend(from, core, Kind::Read, write, address, now, meter)
             .cycles
@@ -446,12 +464,16 @@ impl Levels {
             holders.add(address, core, &self.paths, &self.caches, &self.removed);
         }
         if missed > 0 && missed == path.len() {
-            let grant = self.memory.access(at, address, false);
-            meter.queued(grant - at);
-            at = grant;
+            let filled = self.memory.fill(core, at, address);
+            meter.queued(filled.at - at);
+            at = filled.at;
+            if filled.latency > 0 {
+                latency += filled.latency;
+                meter.waited(usize::from(path[missed - 1].table), filled.latency);
+            }
         }
         if !self.posted.is_empty() {
-            self.send_posted(now);
+            self.send_posted(core, now);
         }
         Touched {
             cycles: at - now + latency,
@@ -461,14 +483,14 @@ impl Levels {
     }
 
     /// Sends the write-backs of a request, in the order of their evictions. No core waits for them.
-    fn send_posted(&mut self, now: Cycle) {
+    fn send_posted(&mut self, core: usize, now: Cycle) {
         for posted in self.posted.drain(..) {
             match posted {
                 Posted::Cache(cache, address) => {
                     self.stations[cache as usize].pass(now, address);
                 }
                 Posted::Memory(address) => {
-                    self.memory.access(now, address, true);
+                    self.memory.write_back(core, now, address);
                 }
             }
         }
@@ -524,6 +546,9 @@ impl Levels {
             return Removed::Nothing;
         }
         self.invalidations = self.invalidations.saturating_add(1);
+        if let Some(beside) = self.beside[at].filter(|_| core != usize::MAX) {
+            self.reach = self.reach.max(self.memory.reach(core, usize::from(beside)));
+        }
         match self.is_shared[at] {
             true => Removed::Far,
             false => Removed::Near,
@@ -560,6 +585,20 @@ impl Levels {
             }
         }
     }
+}
+
+/// Returns, of each cache, the first core that has it on its path; `None` if cores of several sockets have.
+fn beside_whom(machine: &Machine) -> Vec<Option<u16>> {
+    let (cores, socket) = (u64::from(machine.cores), machine.cores_per(Per::Socket));
+    let tables = machine.caches.iter();
+    let of_table = tables.flat_map(|table| {
+        let each = machine.cores_per(table.per);
+        (0..cores.div_ceil(each)).map(move |number| {
+            let (first, behind) = (number * each, ((number + 1) * each).min(cores));
+            (first / socket == (behind - 1) / socket).then_some(first as u16)
+        })
+    });
+    of_table.collect()
 }
 
 /// Marks a dirty victim's line in the nearest of `deeper` that holds it. Returns the destination of the write-back.

@@ -25,9 +25,11 @@ pub(crate) fn run<D: Dispatcher>(sim: Simulation<'_, D>) -> Result<Outcome, SimE
     let contention = contention(&engine, machine);
     // Each unavoidable miss of the last level holds a channel.
     let table = &machine.contended.memory;
+    let memories = engine.levels.memory.each.len() as u128;
     let last = machine.path(false).last().copied();
     let fills = last.map_or(0, |last| engine.sim.bound.unavoidable(last));
-    let channels = u128::from(fills) * u128::from(table.fill_cycles) / u128::from(table.channels);
+    let channels =
+        u128::from(fills) * u128::from(table.fill_cycles) / (u128::from(table.channels) * memories);
     let channels = u64::try_from(channels).unwrap_or(u64::MAX);
     let Engine {
         cores, levels, sim, ..
@@ -75,7 +77,14 @@ fn contention<D: Dispatcher>(engine: &Engine<'_, D>, machine: &Machine) -> Conte
     Contention {
         buses,
         ports,
-        memory: levels.memory.used,
+        memory: levels.memory.used(),
+        numa: levels.memory.numa_used(),
+        memories: levels
+            .memory
+            .each
+            .iter()
+            .map(|memory| memory.used)
+            .collect(),
         invalidations: levels.invalidations,
         calls: engine.calls,
         calling: calling.fold(0, Cycle::saturating_add),
