@@ -97,7 +97,7 @@ fn closure(
     from: Option<usize>,
     depth: u32,
 ) -> usize {
-    let mut piece = |graph: &mut Graph, below: &mut dyn FnMut(u64) -> u64| {
+    let piece = |graph: &mut Graph, below: &mut dyn FnMut(u64) -> u64| {
         graph.add(Hints::default().with_depth(depth), below(9))
     };
     let mut last = piece(graph, below);

@@ -85,8 +85,8 @@ pub(super) struct Divided {
 pub(super) struct Running<'a> {
     worker: &'a WorkerCore,
     before: Option<Inside>,
-    /// The branch, if it ends with the closure.
-    ends: Option<Arc<Branch>>,
+    /// Whether the branch ends with the closure.
+    ends: bool,
     /// The base of forks before it, if the closure has bases of its own.
     base: Option<Base>,
 }
@@ -137,16 +137,6 @@ fn tag(depth: u16, is_wide: bool) -> u16 {
 /// The depth in a tag, and whether the closure is wide.
 fn untag(tag: u16) -> (u16, bool) {
     (tag >> 1, tag & 1 == 1)
-}
-
-impl Fork {
-    /// Returns the branch of the second closure, and whether it has been made for it.
-    fn second(&self) -> (&Arc<Branch>, bool) {
-        match self {
-            Fork::Within(Within(inside)) => (&inside.branch, false),
-            Fork::Divided(divided) => (&divided.division.branches[1], true),
-        }
-    }
 }
 
 impl WorkerCore {
@@ -219,17 +209,21 @@ impl WorkerCore {
     /// The second closure of `fork` begins on this worker.
     #[inline]
     pub(super) fn runs_second<'a>(&'a self, fork: Option<&Fork>) -> Option<Running<'a>> {
-        let (branch, is_own) = fork?.second();
-        Some(match is_own {
-            true => self.begins(branch),
-            false => self.enters(
-                Some(Inside {
-                    branch: branch.clone(),
-                    is_wide: false,
-                }),
-                None,
-            ),
-        })
+        match fork? {
+            Fork::Divided(divided) => Some(self.begins(&divided.division.branches[1])),
+            Fork::Within(within) => {
+                let now = self.forks.share.inside.borrow();
+                if now
+                    .as_ref()
+                    .is_some_and(|now| Arc::ptr_eq(&now.branch, &within.0.branch))
+                {
+                    // Nobody has taken it.
+                    return None;
+                }
+                drop(now);
+                Some(self.enters(Some(within.0.clone()), false))
+            }
+        }
     }
 
     /// A closure with the branch `branch` begins on this worker.
@@ -243,17 +237,17 @@ impl WorkerCore {
             branch: branch.clone(),
             is_wide: is_own && branch.is_wide(),
         };
-        self.enters(Some(inside), Some(branch.clone()))
+        self.enters(Some(inside), true)
     }
 
     /// This worker begins something outside of all trees, or waits.
     #[inline]
     pub(super) fn leaves_share(&self) -> Option<Running<'_>> {
-        self.sharing().map(|_| self.enters(None, None))
+        self.sharing().map(|_| self.enters(None, false))
     }
 
-    fn enters(&self, inside: Option<Inside>, ends: Option<Arc<Branch>>) -> Running<'_> {
-        let base = inside.is_some().then(|| {
+    fn enters(&self, inside: Option<Inside>, ends: bool) -> Running<'_> {
+        let base = ends.then(|| {
             let demand = &self.pool().forks.demand;
             demand.enter_job(self.id.index(), &self.forks.reach)
         });
@@ -372,9 +366,9 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         let local = &self.worker.forks.share;
         local.measure();
-        local.inside.replace(self.before.take());
-        if let (Some(branch), Some(sharing)) = (self.ends.take(), self.worker.sharing()) {
-            sharing.ranges.end(&branch);
+        let inside = local.inside.replace(self.before.take());
+        if let (true, Some(inside), Some(sharing)) = (self.ends, inside, self.worker.sharing()) {
+            sharing.ranges.end(&inside.branch);
         }
         if let Some(base) = self.base.take() {
             let demand = &self.worker.pool().forks.demand;

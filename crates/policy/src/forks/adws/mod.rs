@@ -96,6 +96,12 @@ impl Share {
     }
 }
 
+/// Returns whether several workers have a part between two borders.
+#[inline]
+fn is_wide(borders: &[u64]) -> bool {
+    borders[1] > (borders[0] / WHOLE + 1) * WHOLE
+}
+
 /// Returns the border between two workers if it is near to `at`, or else `at`.
 fn snapped(at: u64) -> u64 {
     let near = (at + WHOLE / 2) / WHOLE * WHOLE;
@@ -112,6 +118,8 @@ pub struct Ranges {
     learnt: Mutex<BTreeMap<u64, Learnt>>,
     /// The tree that was begun last.
     newest: Mutex<Weak<Branch>>,
+    /// How many trees have been begun: a worker looks at this word before it takes the lock.
+    trees: AtomicU64,
 }
 
 /// What is known of a fork, or of a closure, from the time before.
@@ -153,6 +161,8 @@ pub struct Division {
     key: u64,
     parts: Vec<f64>,
     measures: bool,
+    /// Whether the parts come from the time before.
+    was_known: bool,
     /// The closures, in the order of the works.
     pub branches: Vec<Arc<Branch>>,
 }
@@ -164,6 +174,7 @@ impl Ranges {
             workers,
             learnt: Mutex::default(),
             newest: Mutex::default(),
+            trees: AtomicU64::new(0),
         }
     }
 
@@ -189,6 +200,7 @@ impl Ranges {
             children: Mutex::default(),
         });
         *self.newest.lock() = Arc::downgrade(&root);
+        self.trees.fetch_add(1, Release);
         root
     }
 
@@ -201,7 +213,9 @@ impl Ranges {
         assert!(!works.is_empty(), "a fork has closures");
         let key = mixed(branch.key, code);
         let said = works.iter().any(|work| *work != 0);
-        let parts = match (said, self.parts(key, works.len())) {
+        let known = (!said).then(|| self.parts(key, works.len())).flatten();
+        let was_known = known.is_some();
+        let parts = match (said, known) {
             (true, _) => works.iter().map(|work| *work as f64).collect(),
             (false, Some(parts)) => parts.to_vec(),
             (false, None) => vec![1.0; works.len()],
@@ -223,7 +237,10 @@ impl Ranges {
                 parent: Some(branch.clone()),
                 born,
                 phase: AtomicU32::new(0),
-                phases: self.phases(key),
+                phases: match is_wide(border) {
+                    true => self.phases(key),
+                    false => 0,
+                },
                 ended: AtomicBool::new(false),
                 work: AtomicU64::new(0),
                 children: Mutex::default(),
@@ -235,6 +252,7 @@ impl Ranges {
         Division {
             key,
             measures: !said,
+            was_known,
             branches,
             parts,
         }
@@ -264,8 +282,10 @@ impl Ranges {
             old += part / before;
             moves |= (new - old).abs() * width > STEADY;
         }
-        let parts = if moves { &measured } else { &division.parts };
-        self.remember(division.key, Learnt::Parts(parts.as_slice().into()));
+        if moves || !division.was_known {
+            let parts = if moves { &measured } else { &division.parts };
+            self.remember(division.key, Learnt::Parts(parts.as_slice().into()));
+        }
     }
 
     /// The closure of `branch` has ended, and all that it forked.
@@ -312,7 +332,7 @@ impl Branch {
     /// Returns whether several workers share the closure.
     #[inline]
     pub fn is_wide(&self) -> bool {
-        self.share.end > (self.share.begin / WHOLE + 1) * WHOLE
+        is_wide(&[self.share.begin, self.share.end])
     }
 
     /// Returns the worker on which the closure begins.
@@ -370,6 +390,8 @@ pub struct Place {
     served: u32,
     /// Searches in vain in `at`.
     tries: u32,
+    /// How many trees had been begun when it looked for the newest.
+    seen: u64,
 }
 
 /// Where a worker may steal now.
@@ -401,7 +423,9 @@ impl Place {
 
     /// A worker that belongs nowhere waits for its share of the tree that was begun last, if that has not ended.
     pub fn settle(&mut self, ranges: &Ranges) {
-        if self.at.is_none() {
+        let trees = ranges.trees.load(Acquire);
+        if self.at.is_none() && self.seen != trees {
+            self.seen = trees;
             let newest = ranges.newest.lock().upgrade();
             self.go(newest.filter(|root| !root.has_ended()), 0);
         }
