@@ -136,7 +136,12 @@ impl Graph {
     /// Returns what a policy that looks at the graph is built from; handles are numbers plus one, as in [`toy`](crate::toy).
     pub fn prepared(&self) -> Prepared {
         let work = self.tasks.iter().map(|task| task.duration).collect();
-        Prepared::of_graph(1, work, |task| self.tasks[task].successors.iter().copied())
+        Prepared::of_graph(
+            1,
+            work,
+            |task| self.tasks[task].hints.depth,
+            |task| self.tasks[task].successors.iter().copied(),
+        )
     }
 
     /// Returns the dependency count of every task before anything ran.

@@ -205,7 +205,6 @@ impl<D: Dispatcher> Toy<'_, D> {
                     released.push(self.becomes_ready(to, worker));
                 }
             }
-            let expects = !released.is_empty() || self.dispatcher.may_have(worker);
             self.env.me = worker;
             let active = self.is_active(worker);
             let (local, env) = (&mut self.locals[me], &mut self.env);
@@ -213,7 +212,8 @@ impl<D: Dispatcher> Toy<'_, D> {
                 let got = self.dispatcher.turn(local, env, &mut released);
                 assert!(released.is_empty(), "`turn` must drain what was released");
                 self.log_wakes(0);
-                self.answer(worker, got, expects)?;
+                // The end of a task may bring others into reach, so `may_have` is not asked before it.
+                self.answer(worker, got, true)?;
             } else {
                 for task in released.drain(..) {
                     self.dispatcher.ready(local, env, task);

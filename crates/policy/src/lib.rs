@@ -26,10 +26,10 @@ mod seam;
 
 pub use dispatchers::{central, stealing};
 pub use seam::{
-    Access, Activity, CacheUse, ChannelState, Choice, Clock, Decision, Delivery, DeliverySite,
-    Dispatcher, Entry, Env, Fork, ForkPolicy, Governor, GovernorSite, Hints, Keep, Op, Order,
-    Origin, Outcome, Passed, Peeks, Period, Plan, Prepared, RegionGovernor, RegionId, RegionSite,
-    Shape, Silence, Site, Tell, Thief, Time, Waiting, Wake, Why, Word, draw,
+    Access, Activity, CacheUse, ChannelState, Choice, Clock, Closure, Closures, Decision, Delivery,
+    DeliverySite, Dispatcher, Entry, Env, Fork, ForkPolicy, Governor, GovernorSite, Hints, Keep,
+    Op, Order, Origin, Outcome, Passed, Peeks, Period, Plan, Prepared, RegionGovernor, RegionId,
+    RegionSite, Shape, Silence, Site, Tell, Thief, Time, Waiting, Wake, Why, Word, draw,
 };
 pub use tanada_queues::Ready;
 pub use tanada_topology::{Placement, WorkerId};

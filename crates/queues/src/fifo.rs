@@ -56,6 +56,20 @@ impl Fifo {
         task
     }
 
+    /// Takes and returns the oldest task if `accept` returns true for its digest.
+    pub fn pop_if(&self, accept: impl FnOnce(u16) -> bool) -> Option<Ready> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut tasks = self.tasks.lock();
+        let task = match tasks.front() {
+            Some(task) if accept(task.digest()) => tasks.pop_front(),
+            _ => None,
+        };
+        self.length.store(tasks.len(), Ordering::SeqCst);
+        task
+    }
+
     /// Returns the number of tasks at some moment during the call. Takes no lock.
     #[inline]
     pub fn len(&self) -> usize {

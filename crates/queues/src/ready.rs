@@ -84,6 +84,13 @@ impl Ready {
         digest_of(self.0)
     }
 
+    /// Returns the same right with another digest.
+    #[inline]
+    pub fn with_digest(self, digest: u16) -> Self {
+        let word = (self.0.get() & !0xffff) | u64::from(digest);
+        Ready(NonZeroU64::new(word).expect("the handle is not 0"))
+    }
+
     /// Returns the right as a word, for a slot of a queue.
     #[inline]
     pub(crate) fn into_word(self) -> NonZeroU64 {

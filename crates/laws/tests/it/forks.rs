@@ -89,3 +89,50 @@ fn random_graphs() {
         lawful(&graph);
     }
 }
+
+/// Adds a closure that the task `from` forks, at this depth, and returns its last task.
+fn closure(
+    graph: &mut Graph,
+    below: &mut dyn FnMut(u64) -> u64,
+    from: Option<usize>,
+    depth: u32,
+) -> usize {
+    let mut piece = |graph: &mut Graph, below: &mut dyn FnMut(u64) -> u64| {
+        graph.add(Hints::default().with_depth(depth), below(9))
+    };
+    let mut last = piece(graph, below);
+    if let Some(from) = from {
+        graph.edge(from, last);
+    }
+    for _ in 0..below(3) {
+        if depth == 4 {
+            break;
+        }
+        let forked = 1 + below(3);
+        let ends: Vec<usize> = (0..forked)
+            .map(|_| closure(graph, below, Some(last), depth + 1))
+            .collect();
+        last = piece(graph, below);
+        for end in ends {
+            graph.edge(end, last);
+        }
+    }
+    last
+}
+
+#[test]
+fn random_trees_of_forks() {
+    for seed in 0..100 {
+        let mut draws = 0;
+        let mut below = |most: u64| {
+            draws += 1;
+            draw(seed, tanada_policy::WorkerId(0), draws) % most
+        };
+        let mut graph = Graph::default();
+        for _ in 0..1 + seed % 3 {
+            closure(&mut graph, &mut below, None, 0);
+        }
+        assert!(graph.prepared().closures().is_some());
+        lawful(&graph);
+    }
+}

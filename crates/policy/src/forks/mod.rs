@@ -1,6 +1,7 @@
 //! The fork policies, a file each, and their list: what becomes of forks, and where an idle worker looks for one (the trait
 //! [`ForkPolicy`]). A new one is one file and one line in [`all`].
 
+pub mod adws;
 mod cutoff;
 mod forking;
 mod help_first;
@@ -8,6 +9,7 @@ mod near_first;
 mod random;
 mod shallowest;
 
+pub use adws::Adws;
 pub use cutoff::Cutoff;
 pub use forking::Forking;
 pub use help_first::HelpFirst;
@@ -28,12 +30,12 @@ pub trait Named: ForkPolicy + Sized + 'static {
 }
 
 macro_rules! forks {
-    ($($name:literal = $policy:ident, greedy = $greedy:literal: $about:literal;)*) => {
+    ($($name:literal = $policy:ident as $tasks:ty, greedy = $greedy:literal: $about:literal;)*) => {
         $(impl Named for $policy {
             const POLICY: &'static Self = &$policy;
         })*
 
-        static ALL: &[Entry] = &[$(entry::<Forking<$policy>>($name, $about, false, $greedy),)*];
+        static ALL: &[Entry] = &[$(entry::<$tasks>($name, $about, false, $greedy),)*];
 
         /// Returns the fork policy called `name`.
         ///
@@ -51,7 +53,7 @@ macro_rules! forks {
         pub fn with<V: Visitor>(name: &str, visitor: V) -> Option<V::Out> {
             let entry = ALL.iter().find(|entry| entry.name == name)?;
             Some(match name {
-                $($name => visitor.visit::<Forking<$policy>>(entry),)*
+                $($name => visitor.visit::<$tasks>(entry),)*
                 _ => unreachable!("the entry was found"),
             })
         }
@@ -59,13 +61,14 @@ macro_rules! forks {
 }
 
 forks! {
-    "near-first" = NearFirst, greedy = true: "forks: latent; the nearest victim's oldest";
-    "random" = Random, greedy = true: "forks: latent; a random victim's oldest";
-    "help-first" = HelpFirst, greedy = true: "forks: all exposed; the nearest victim's oldest";
-    "shallowest-of-2" = ShallowestOf2, greedy = true: "forks: all exposed; the shallowest oldest of two random victims";
-    "shallowest-of-4" = ShallowestOf4, greedy = true: "forks: all exposed; the shallowest oldest of four random victims";
-    "shallowest-of-8" = ShallowestOf8, greedy = true: "forks: all exposed; the shallowest oldest of eight random victims";
-    "cutoff" = Cutoff, greedy = false: "forks: exposed near the root, none below; the nearest victim's oldest";
+    "near-first" = NearFirst as Forking<NearFirst>, greedy = true: "forks: latent; the nearest victim's oldest";
+    "random" = Random as Forking<Random>, greedy = true: "forks: latent; a random victim's oldest";
+    "help-first" = HelpFirst as Forking<HelpFirst>, greedy = true: "forks: all exposed; the nearest victim's oldest";
+    "shallowest-of-2" = ShallowestOf2 as Forking<ShallowestOf2>, greedy = true: "forks: all exposed; the shallowest oldest of two random victims";
+    "shallowest-of-4" = ShallowestOf4 as Forking<ShallowestOf4>, greedy = true: "forks: all exposed; the shallowest oldest of four random victims";
+    "shallowest-of-8" = ShallowestOf8 as Forking<ShallowestOf8>, greedy = true: "forks: all exposed; the shallowest oldest of eight random victims";
+    "cutoff" = Cutoff as Forking<Cutoff>, greedy = false: "forks: exposed near the root, none below; the nearest victim's oldest";
+    "adws" = Adws as adws::Shared, greedy = false: "forks: the same closures on the same workers again, by dividing the workers among them";
 }
 
 /// Returns all fork policies, in the order in which tables show them.

@@ -21,6 +21,12 @@ pub trait Env {
     fn distance(&self, a: WorkerId, b: WorkerId) -> u8;
     /// Returns the full hint of `task`, which the policy holds. (Of a task in a queue only the digest can be seen.)
     fn hints(&self, task: &Ready) -> Hints;
+    /// Returns how much work the closure is that `task`, which the policy holds, begins, in any unit, beside those that are forked with it;
+    /// 0 if that is not known.
+    #[inline]
+    fn work(&self, _task: &Ready) -> u64 {
+        0
+    }
     /// Returns the next random number: SplitMix64 of (seed, worker, calls so far by this worker).
     fn random(&mut self) -> u64;
     /// Requests that a sleeping active worker be woken once this call has returned. A policy may request several in one call. An engine may

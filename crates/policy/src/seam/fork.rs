@@ -97,6 +97,12 @@ pub trait ForkPolicy: std::fmt::Debug + Send + Sync + RefUnwindSafe {
         Keep::Latent
     }
 
+    /// Whether forks near the root divide the workers among their closures, as [`forks::adws`](crate::forks::adws) says. Then the engine
+    /// keeps a [`Ranges`](crate::forks::adws::Ranges), and calls [`ForkPolicy::steal`] for workers that have a share of nothing.
+    fn divides(&self) -> bool {
+        false
+    }
+
     /// Tries to steal: calls `steal` with one victim after the other, and returns true as soon as that does.
     ///
     /// It must try every other worker before it returns false: otherwise a worker sleeps beside a fork that it could have.

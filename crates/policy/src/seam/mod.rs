@@ -1,5 +1,6 @@
 //! What policies and engines know of each other: the traits, and the values that go through them.
 
+mod closures;
 mod delivery;
 mod dispatcher;
 mod fork;
@@ -9,6 +10,7 @@ mod prepared;
 mod random;
 mod region;
 
+pub use closures::{Closure, Closures};
 pub use delivery::{ChannelState, Clock, Delivery, DeliverySite, Tell, Time};
 pub use dispatcher::{Access, Choice, Dispatcher, Env, Op, Origin, Peeks, Site, Wake, Word};
 pub use fork::{Fork, ForkPolicy, Keep, Thief};

@@ -1,5 +1,6 @@
 //! What can be known of a whole graph before it runs.
 
+use super::Closures;
 use std::sync::Arc;
 
 /// What a policy that looks at the graph is built from. An engine that knows the graph beforehand computes it and hands it over in
@@ -8,23 +9,26 @@ use std::sync::Arc;
 pub struct Prepared {
     first_handle: u64,
     bottom_levels: Arc<[u64]>,
+    closures: Option<Arc<Closures>>,
 }
 
 impl Prepared {
-    /// Bottom levels of a graph whose tasks have the consecutive handles `first_handle`, `first_handle` + 1, ...
+    /// What is known of a graph whose tasks have the consecutive handles `first_handle`, `first_handle` + 1, ...
     ///
     /// `least_work` holds the least time of each task (in the simulator: its dispatch, its computation, and `hit_cycles` a line touch);
-    /// `successors` returns the tasks that wait for it. Tasks are numbered from 0. Linear in tasks and dependencies; 8 bytes a task beside
-    /// `least_work` while it works.
+    /// `depth` its depth in the tree of forks, 0 if there is none; `successors` returns the tasks that wait for it. Tasks are numbered from
+    /// 0. Linear in tasks and dependencies; 8 bytes a task beside `least_work` while it works.
     ///
     /// # Panics
     /// If tasks wait for each other, `successors` returns a number that no task has, or there are 2^32 tasks or more.
     pub fn of_graph<I: IntoIterator<Item = usize>>(
         first_handle: u64,
         least_work: Vec<u64>,
+        depth: impl Fn(usize) -> u32,
         successors: impl Fn(usize) -> I,
     ) -> Self {
         let order = topological_order(least_work.len(), &successors);
+        let closures = Closures::of_graph(&order, &least_work, depth, &successors);
         // From the end: each task that waits for this one has its level in the place of its work already.
         let mut levels = least_work;
         for task in order.into_iter().rev().map(|task| task as usize) {
@@ -34,6 +38,7 @@ impl Prepared {
         Prepared {
             first_handle,
             bottom_levels: levels.into(),
+            closures: closures.map(Arc::new),
         }
     }
 
@@ -44,7 +49,18 @@ impl Prepared {
     /// If no task of the graph has this handle.
     #[inline]
     pub fn bottom_level(&self, handle: u64) -> u64 {
-        self.bottom_levels[(handle - self.first_handle) as usize]
+        self.bottom_levels[self.task(handle)]
+    }
+
+    /// Returns the number of the task with the handle `handle`, which the graph has.
+    #[inline]
+    pub fn task(&self, handle: u64) -> usize {
+        (handle - self.first_handle) as usize
+    }
+
+    /// Returns the closures whose pieces the tasks are; `None` if this is no graph of forks and joins.
+    pub fn closures(&self) -> Option<&Arc<Closures>> {
+        self.closures.as_ref()
     }
 
     /// Returns the longest way through the graph: no run is shorter.
@@ -87,9 +103,12 @@ mod tests {
     fn a_bottom_level_is_the_longest_way_to_the_end() {
         // 0 -> 1 -> 3, 0 -> 2 -> 3; 4 stands alone; 5 -> 0 leads backwards.
         let successors: [&[usize]; 6] = [&[1, 2], &[3], &[3], &[], &[], &[0]];
-        let prepared = Prepared::of_graph(10, vec![1, 20, 3, 4, 50, 6], |task| {
-            successors[task].iter().copied()
-        });
+        let prepared = Prepared::of_graph(
+            10,
+            vec![1, 20, 3, 4, 50, 6],
+            |_| 0,
+            |task| successors[task].iter().copied(),
+        );
         let levels = (10..16).map(|handle| prepared.bottom_level(handle));
         assert_eq!(levels.collect::<Vec<_>>(), [25, 24, 7, 4, 50, 31]);
         assert_eq!(prepared.critical_path(), 50);
@@ -97,11 +116,15 @@ mod tests {
 
     #[test]
     fn work_beyond_all_numbers_is_the_largest_number() {
-        let prepared =
-            Prepared::of_graph(1, vec![u64::MAX, u64::MAX], |task| (task == 0).then_some(1));
+        let prepared = Prepared::of_graph(
+            1,
+            vec![u64::MAX, u64::MAX],
+            |_| 0,
+            |task| (task == 0).then_some(1),
+        );
         assert_eq!(prepared.critical_path(), u64::MAX);
         assert_eq!(
-            Prepared::of_graph(1, Vec::new(), |_| None).critical_path(),
+            Prepared::of_graph(1, Vec::new(), |_| 0, |_| None).critical_path(),
             0
         );
     }
@@ -109,6 +132,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "tasks wait for each other")]
     fn a_circle_is_refused() {
-        Prepared::of_graph(1, vec![1, 1], |task| [1 - task]);
+        Prepared::of_graph(1, vec![1, 1], |_| 0, |task| [1 - task]);
     }
 }

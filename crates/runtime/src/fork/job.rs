@@ -46,6 +46,7 @@ impl Job {
     pub(crate) fn run(right: Ready, worker: &WorkerCore) {
         let origin = worker.forks.origin.replace(Origin::Own);
         let _root = worker.at_root();
+        let _no_share = worker.leaves_share();
         let interrupted = (worker.forks.lane.as_ref()).map(|lane| lane.job_begins(origin));
         Job::run_as_part(right, worker);
         if let (Some(lane), Some(interrupted)) = (&worker.forks.lane, interrupted) {

@@ -5,6 +5,7 @@ use super::enter::on_worker;
 use super::job::StackJob;
 use super::latch::{ForkLatch, Latch};
 use super::record::Forked;
+use super::share::Fork;
 use crate::pool::Pool;
 use crate::worker::{WorkerCore, plain_limit, stack_pointer};
 use std::cell::OnceCell;
@@ -49,7 +50,7 @@ where
     if plain_limit().wrapping_sub(stack_pointer()) < WINDOW {
         plain(first, second)
     } else {
-        kept(global, &NO_HINTS, first, second)
+        kept(global, &NOTHING, first, second)
     }
 }
 
@@ -66,12 +67,44 @@ where
     if plain_limit().wrapping_sub(stack_pointer()) < WINDOW {
         plain(first, second)
     } else {
-        kept(global, hints, first, second)
+        let said = Said {
+            hints: *hints,
+            ..NOTHING
+        };
+        kept(global, &said, first, second)
     }
 }
 
+/// As [`join_works`](super::join_works), on the pool that `global` returns if this thread is no worker.
+#[inline]
+pub fn join_works_or<G, A, B, RA, RB>(global: G, works: [u64; 2], first: A, second: B) -> (RA, RB)
+where
+    G: FnOnce() -> Pool,
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    if plain_limit().wrapping_sub(stack_pointer()) < WINDOW {
+        plain(first, second)
+    } else {
+        kept(global, &Said { works, ..NOTHING }, first, second)
+    }
+}
+
+/// What a program says of a fork.
+struct Said {
+    /// Of the second closure.
+    hints: Hints,
+    /// How much work the closures are; 0 and 0: not known.
+    works: [u64; 2],
+}
+
 /// What is said of most forks.
-const NO_HINTS: Hints = Hints::groups(0, 0);
+const NOTHING: Said = Said {
+    hints: Hints::groups(0, 0),
+    works: [0, 0],
+};
 
 /// As [`join_context`](super::join_context), on the pool that `global` returns if this thread is no worker.
 #[inline]
@@ -84,12 +117,12 @@ where
     RB: Send,
 {
     on_worker(global, |worker, injected| {
-        keep(worker, injected, &NO_HINTS, first, second)
+        keep(worker, injected, &NOTHING, first, second)
     })
 }
 
 #[inline(never)]
-fn kept<G, A, B, RA, RB>(global: G, hints: &Hints, first: A, second: B) -> (RA, RB)
+fn kept<G, A, B, RA, RB>(global: G, said: &Said, first: A, second: B) -> (RA, RB)
 where
     G: FnOnce() -> Pool,
     A: FnOnce() -> RA + Send,
@@ -98,7 +131,7 @@ where
     RB: Send,
 {
     on_worker(global, |worker, injected| {
-        keep(worker, injected, hints, |_| first(), |_| second())
+        keep(worker, injected, said, |_| first(), |_| second())
     })
 }
 
@@ -146,7 +179,7 @@ fn forget_panics(work: impl FnOnce()) {
 fn keep<A, B, RA, RB>(
     worker: &WorkerCore,
     injected: bool,
-    hints: &Hints,
+    said: &Said,
     first: A,
     second: B,
 ) -> (RA, RB)
@@ -156,7 +189,12 @@ where
     RA: Send,
     RB: Send,
 {
-    let decided = worker.decide(hints);
+    let decided = worker.decide(&said.hints);
+    let shared = OnceCell::<Fork>::new();
+    let _ends = Ends {
+        worker,
+        fork: &shared,
+    };
     let recorded = OnceCell::<Box<Forked>>::new();
     let fork = StackJob::new(
         worker.graph.running(),
@@ -165,9 +203,13 @@ where
             let forked = recorded.get();
             let _running = forked.and_then(|forked| forked.second(worker.forks.lane.as_ref()));
             let _depth = worker.at_depth_of(decided);
+            let _share = worker.runs_second(shared.get());
             second(FnContext::new(migrated))
         },
     );
+    if let Some(fork) = worker.share(fork.code(), said.works) {
+        drop(shared.set(fork));
+    }
     if let Some(lane) = &worker.forks.lane {
         let forked = lane.forks(fork.code(), std::any::type_name::<B>());
         drop(recorded.set(forked));
@@ -178,10 +220,17 @@ where
     } else {
         // SAFETY: the job does not move, and this function neither returns nor unwinds before it has run or this thread has its right back.
         let right = unsafe { fork.ready(decided.map_or(0, |decided| decided.depth)) };
-        worker.push_fork(right, stack_pointer())
+        match shared.get() {
+            Some(Fork::Divided(divided)) => {
+                worker.push_shared(divided, right);
+                None
+            }
+            _ => worker.push_fork(right, stack_pointer()),
+        }
     };
     let result = catch_unwind(AssertUnwindSafe(|| {
         let _depth = worker.at_depth_of(decided);
+        let _share = worker.runs_first(shared.get());
         first(FnContext::new(injected))
     }));
     if let (Some(lane), Some(forked)) = (&worker.forks.lane, recorded.get()) {
@@ -203,6 +252,21 @@ where
             }
             forget_panics(|| drop(fork.into_result()));
             resume_unwind(payload)
+        }
+    }
+}
+
+/// Ends a fork whose closures share the workers, when both have ended.
+struct Ends<'a> {
+    worker: &'a WorkerCore,
+    fork: &'a OnceCell<Fork>,
+}
+
+impl Drop for Ends<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(fork) = self.fork.get() {
+            self.worker.ends_fork(fork);
         }
     }
 }

@@ -46,12 +46,13 @@ pub mod reach;
 mod record;
 #[allow(unsafe_code)]
 mod scope;
+mod share;
 mod shared;
 #[allow(unsafe_code)]
 mod spawn;
 mod wait;
 
-pub use join::{FnContext, join_context_or, join_or, join_with_or};
+pub use join::{FnContext, join_context_or, join_or, join_with_or, join_works_or};
 pub(crate) use latch::CountLatch;
 pub(crate) use record::PoolRecord;
 pub use record::{ForkProfile, ForkRecorder, OfPlace, Place};
@@ -119,6 +120,40 @@ where
     RB: Send,
 {
     join_with_or(global, hints, first, second)
+}
+
+/// As [`join`], and says how much work the two closures are, in any unit; 0 and 0 say nothing. A policy that divides the workers among
+/// closures (`adws`) divides them in this ratio. No other policy looks at it.
+///
+/// ```
+/// use tanada_runtime::fork;
+///
+/// fn sum(values: &[u64]) -> u64 {
+///     let third = values.len() / 3;
+///     match third {
+///         0 => values.iter().sum(),
+///         _ => {
+///             let (left, right) = values.split_at(third);
+///             let works = [left.len() as u64, right.len() as u64];
+///             let (left, right) = fork::join_works(works, || sum(left), || sum(right));
+///             left + right
+///         }
+///     }
+/// }
+/// assert_eq!(sum(&[1, 2, 3, 4, 5]), 15);
+/// ```
+///
+/// # Panics
+/// As [`join`].
+#[inline]
+pub fn join_works<A, B, RA, RB>(works: [u64; 2], first: A, second: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    join_works_or(global, works, first, second)
 }
 
 /// As [`join`], and tells the closures whether they have moved to another thread. The second closure always lies where thieves can take it.

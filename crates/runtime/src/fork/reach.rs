@@ -179,7 +179,7 @@ fn ticks_a_microsecond() -> u64 {
 
 /// Returns the counter of ticks; 0 if there is none.
 #[inline]
-fn ticks() -> u64 {
+pub(super) fn ticks() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         // SAFETY: the instruction has no precondition in programs, which may use it unless the system forbids them to.

@@ -4,6 +4,7 @@ use super::demand::Demand;
 use super::job::{Fifo, Job};
 use super::reach::{Base, Reach};
 use super::record::{Lane, PoolRecord};
+use super::share::{ShareLocal, Sharing};
 use crate::pool::PoolShared;
 use crate::thread::Scheduler;
 use crate::worker::{EndOnPanic, WorkerCore};
@@ -52,7 +53,7 @@ impl fmt::Debug for Hooks {
 /// What all threads of a pool share for the fork layer.
 pub(crate) struct ForkShared {
     pub(crate) demand: Demand,
-    seats: Box<[Seat]>,
+    pub(super) seats: Box<[Seat]>,
     /// Jobs from threads outside of the pool.
     injected: Injector,
     /// Locked while a broadcast is posted, so that all workers get the parts of several broadcasts in one order.
@@ -63,12 +64,14 @@ pub(crate) struct ForkShared {
     /// What its forks are measured by.
     pub(crate) record: Option<PoolRecord>,
     policy: &'static dyn ForkPolicy,
+    /// How forks divide the workers, if the policy wants that.
+    pub(super) sharing: Option<Sharing>,
     /// The owners' sides of the deques, until the workers take them.
     owners: Mutex<Vec<Option<Owner>>>,
 }
 
 /// What one worker lets others reach.
-struct Seat {
+pub(super) struct Seat {
     deque: Stealer,
     /// Parts of broadcasts.
     mail: Mailbox,
@@ -76,7 +79,7 @@ struct Seat {
 
 /// What one worker alone touches.
 pub(crate) struct ForkLocal {
-    deque: RefCell<Owner>,
+    pub(super) deque: RefCell<Owner>,
     /// Of closures that are spawned to run in order.
     pub(crate) fifo: Arc<Fifo>,
     /// How many forks are kept although nobody is hungry any more.
@@ -96,6 +99,7 @@ pub(crate) struct ForkLocal {
     depth: Cell<u32>,
     /// Random numbers drawn for the policy so far.
     draws: Cell<u64>,
+    pub(super) share: ShareLocal,
 }
 
 impl ForkShared {
@@ -121,6 +125,8 @@ impl ForkShared {
             keep: AtomicUsize::new(1),
             hooks,
             record,
+            sharing: (policy.divides() && placement.workers() > 1)
+                .then(|| Sharing::new(placement.workers())),
             policy,
             owners: Mutex::new(owners),
         }
@@ -142,6 +148,7 @@ impl ForkShared {
             decides: self.policy.decides(),
             depth: Cell::new(0),
             draws: Cell::new(0),
+            share: ShareLocal::default(),
         }
     }
 
@@ -152,7 +159,9 @@ impl ForkShared {
 
     /// Returns whether some worker might find a job.
     pub(crate) fn has_jobs(&self) -> bool {
-        !self.injected.is_empty() || self.seats.iter().any(|seat| !seat.deque.is_empty())
+        !self.injected.is_empty()
+            || self.seats.iter().any(|seat| !seat.deque.is_empty())
+            || self.sharing.as_ref().is_some_and(Sharing::has_mail)
     }
 
     /// Returns whether parts of broadcasts wait for worker `me`.
@@ -187,8 +196,13 @@ impl PoolShared {
 
     /// Hands a job to the pool from outside of its workers.
     pub(crate) fn inject_job(&self, job: Ready) {
-        self.forks.injected.push(job);
-        self.forks.demand.announce(&self.sleep);
+        match &self.forks.sharing {
+            Some(sharing) => sharing.post_root(self, job),
+            None => {
+                self.forks.injected.push(job);
+                self.forks.demand.announce(&self.sleep);
+            }
+        }
     }
 
     /// A worker stops searching because it has found a task: wakes one of those that take jobs only, if there is a job whose maker may have
@@ -206,6 +220,7 @@ impl PoolShared {
     pub(crate) fn give_job(&self, worker: Option<&WorkerCore>, job: Ready) {
         match worker {
             Some(worker) => {
+                let job = worker.tagged(job);
                 worker.forks.deque.borrow_mut().push(job);
                 self.forks.demand.announce(&self.sleep);
             }
@@ -224,6 +239,11 @@ impl PoolShared {
         for whom in 0..self.forks.seats.len() {
             self.rouse(whom);
         }
+    }
+
+    /// Wakes worker `whom` if it sleeps. Returns whether it did.
+    pub(super) fn wake_if_asleep(&self, whom: usize) -> bool {
+        self.forks.demand.waits.wake_if_asleep(whom) || self.sleep.wake_if_asleep(whom)
     }
 
     /// Wakes worker `whom`, whatever it waits for, because there is something that it alone can do.
@@ -259,7 +279,7 @@ impl WorkerCore {
     #[inline]
     pub(crate) fn push_fork(&self, fork: Ready, sp: usize) -> Option<Base> {
         let mut deque = self.forks.deque.borrow_mut();
-        deque.push(fork);
+        deque.push(self.tagged(fork));
         let pool = self.pool();
         let (demand, credit) = (&pool.forks.demand, &self.forks.credit);
         if demand.announce(&pool.sleep) {
@@ -315,6 +335,9 @@ impl WorkerCore {
     /// Takes and returns a job for this worker, which is free to run any: its own newest, the oldest of the nearest other worker that has
     /// some, or the oldest from outside.
     pub(crate) fn find_job(&self) -> Option<Ready> {
+        if let Some(sharing) = &self.pool().forks.sharing {
+            return self.find_shared(sharing);
+        }
         self.pop_job()
             .or_else(|| self.steal_job())
             .or_else(|| self.pop_injected())
@@ -327,6 +350,15 @@ impl WorkerCore {
     }
 
     fn steal_job(&self) -> Option<Ready> {
+        let seats = &self.pool().forks.seats;
+        self.steal_from(|victim| seats[victim.index()].steal_if(|_| true))
+    }
+
+    /// Calls `steal` with one victim after the other, as the policy says, until it returns a job. Returns the job.
+    pub(super) fn steal_from(
+        &self,
+        mut steal: impl FnMut(WorkerId) -> Option<Ready>,
+    ) -> Option<Ready> {
         let (pool, local) = (self.pool(), &self.forks);
         let mut found = None;
         let mut random = || {
@@ -343,7 +375,7 @@ impl WorkerCore {
         };
         EndOnPanic::around(|| {
             pool.forks.policy.steal(&mut thief, &mut |victim| {
-                found = pool.forks.seats[victim.index()].steal();
+                found = steal(victim);
                 local.origin.set(Origin::Stolen(victim));
                 found.is_some()
             })
@@ -419,9 +451,10 @@ impl Drop for AtDepth<'_> {
 }
 
 impl Seat {
-    fn steal(&self) -> Option<Ready> {
+    /// Takes and returns the oldest job if `accept` returns true for its digest.
+    pub(super) fn steal_if(&self, accept: impl Fn(u16) -> bool) -> Option<Ready> {
         loop {
-            match self.deque.steal() {
+            match self.deque.steal_if(&accept) {
                 Steal::Taken(job) => return Some(job),
                 Steal::Empty | Steal::Refused => return None,
                 // Another thread took one: this ends.

@@ -27,6 +27,7 @@ impl WorkerCore {
         if self.graph.held.is_some() {
             self.settle();
         }
+        let _no_share = self.leaves_share();
         let paused = (self.forks.lane.as_ref()).is_some_and(|lane| lane.pause());
         while !flag.is_open() {
             match self.is_stack_low() {
@@ -46,11 +47,11 @@ impl WorkerCore {
         while !flag.is_open() {
             if self.is_called() {
                 self.answer();
-            } else if let Some(job) = self.pop_job() {
+            } else if let Some(job) = self.pop_own() {
                 self.run_job(job);
             } else if self.help_threads(|| (), || flag.is_open()).is_none() {
                 self.pool().wait_in_a_task(|| {
-                    flag.park_until(|| self.is_called() || self.may_have_threads());
+                    self.park_low(flag, || self.is_called() || self.may_have_threads());
                 });
             }
         }

@@ -57,6 +57,10 @@ impl Env for SimEnv<'_> {
     fn hints(&self, task: &Ready) -> Hints {
         self.task_hints(handle::index(task).expect("a dispatcher asks about a task of this run"))
     }
+    fn work(&self, task: &Ready) -> u64 {
+        let task = handle::index(task).expect("a dispatcher asks about a task of this run");
+        value(self.trace, task, "work")
+    }
     fn random(&mut self) -> u64 {
         let last = self.draws.len() - 1;
         let calls = &mut self.draws[self.me.index().min(last)];
@@ -86,10 +90,6 @@ impl SimEnv<'_> {
     /// Returns the hints of a task. Of further hints (`h:NAME=VALUE`), those are used that have the name of a field of [`Hints`] and a
     /// valid value.
     fn task_hints(&self, task: u32) -> Hints {
-        fn value<V: std::str::FromStr + Default>(trace: &Trace, task: u32, name: &str) -> V {
-            let word = trace.hint(task, name);
-            word.and_then(|word| word.parse().ok()).unwrap_or_default()
-        }
         let trace = self.trace;
         let code = match value(trace, task, "code") {
             0 => self.name_as_code(task),
@@ -114,6 +114,12 @@ impl SimEnv<'_> {
         let task = &self.trace.tasks()[task as usize];
         Hints::groups(task.t, task.s).with_depth(task.depth)
     }
+}
+
+/// Returns the value of a further hint of a task, or 0.
+fn value<V: std::str::FromStr + Default>(trace: &Trace, task: u32, name: &str) -> V {
+    let word = trace.hint(task, name);
+    word.and_then(|word| word.parse().ok()).unwrap_or_default()
 }
 
 /// In place of a dependency count: a core has received the task.

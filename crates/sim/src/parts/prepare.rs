@@ -31,7 +31,8 @@ pub(crate) fn prepare(trace: &Trace, machine: &Machine) -> Result<Prepared, SimE
         least.push(time);
     }
     let successors = |task| trace.successors(task as u32).iter();
-    Ok(Prepared::of_graph(FIRST_HANDLE, least, |task| {
+    let depth = |task: usize| trace.tasks()[task].depth;
+    Ok(Prepared::of_graph(FIRST_HANDLE, least, depth, |task| {
         successors(task).map(|edge| edge.to() as usize)
     }))
 }

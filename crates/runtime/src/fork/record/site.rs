@@ -177,13 +177,17 @@ impl<'a> StackFrame<'a> {
     }
 }
 
-/// Returns whether the file is a source of this crate.
+/// Returns whether the file is a source of this crate. Paths may be relative to the workspace, and the standard library shortens them to
+/// such that are relative to the current folder.
 fn is_here(file: &str) -> bool {
-    let below = std::path::Path::new(file).strip_prefix(env!("CARGO_MANIFEST_DIR"));
-    below.map_or_else(
-        |_| file.starts_with("crates/runtime/src/") || file.starts_with("./crates/runtime/src/"),
-        |below| below.starts_with("src"),
-    )
+    let file = std::path::Path::new(file);
+    let bare = file.strip_prefix("./").unwrap_or(file);
+    let absolute = std::env::current_dir().map(|here| here.join(bare));
+    let is_source = |file: &std::path::Path| {
+        let below = file.strip_prefix(env!("CARGO_MANIFEST_DIR"));
+        below.is_ok_and(|below| below.starts_with("src"))
+    };
+    bare.starts_with("crates/runtime/src") || absolute.is_ok_and(|file| is_source(&file))
 }
 
 /// Returns the innermost function of the program itself in a stack, as the standard library writes it with `{:?}`.

@@ -690,7 +690,14 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
             core.slept_long = false;
             self.searching -= 1;
         }
-        let stuck = self.holding == 0 && self.barren > 2 * self.cores.len() + 2;
+        // A core that is being woken has not looked yet, and the task may be for it alone; one that ends a task may release others.
+        let acts = |core: &Core| {
+            let calls = matches!(core.state, State::Calling | State::Waiting);
+            calls && (core.asked > now || core.call.ended.is_some())
+        };
+        let stuck = self.holding == 0
+            && self.barren > 2 * self.cores.len() + 2
+            && !self.cores.iter().any(acts);
         if self.sim.dispatching.may_have(worker(index)) {
             if took_no_time || stuck {
                 return Err(self.sim.stuck());

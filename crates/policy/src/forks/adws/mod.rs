@@ -1,0 +1,457 @@
+//! `adws`: almost deterministic work stealing (Shiina and Taura, "Almost deterministic work stealing", SC 2019; "Improving cache
+//! utilization of nested parallel programs by almost deterministic work stealing", IEEE TPDS 2022). The policy that the authors of paper 5
+//! looked for: iteration after iteration, the same closures run on the same workers.
+//!
+//! # Rule
+//! - Each closure near the root of the tree of forks has a *share*: an interval of workers with borders between workers, such as 1.5 to 3.
+//!   The root's is all of them. A fork divides the share of its closure among the new closures in the ratio of their work
+//!   ([`Ranges::divide`]). A closure whose share lies on several workers is *wide*.
+//! - A new closure begins on the worker at the begin of its share, its *owner*; the first one on the worker that forks, without a queue.
+//!   Forks of a closure that is not wide are its worker's own, until they are stolen.
+//! - The work of a closure is what the program says; if that says nothing, what was measured the last time; if nothing was measured, that
+//!   of its siblings. Borders that measurements would move by no more than `STEADY` of a worker stay where they are.
+//! - A worker that has nothing to do steals inside of the innermost wide closure that it has a share in ([`Place`]): closures below it, of
+//!   the workers of its share. First its own share of the present fork must have come, else early thieves displace the shares. It looks
+//!   further out only once the closure has ended, or if its last fork is under way and `TRIES` searches were in vain. So between two forks
+//!   of a closure (phases that touch the same data) its workers stay with it.
+//! - Which fork is a closure's last is learnt: the one that was the last before.
+//!
+//! # Cost
+//! One allocation for each closure that a wide one forks, about twice as many as workers for each walk of a tree; nothing below.
+
+mod tasks;
+
+use super::near_first::nearest;
+use crate::{ForkPolicy, Thief, WorkerId, draw};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use tanada_queues::sync::Mutex;
+use tanada_queues::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+pub use tasks::Shared;
+
+/// Parts of a worker in which borders are counted.
+const WHOLE: u64 = 1 << 16;
+
+/// A border this near to one between two workers moves there, as a part of a worker: 0.3.
+const SNAP: u64 = WHOLE * 3 / 10;
+
+/// As far as measurements must move a border to move it, in parts of a worker: 0.3.
+const STEADY: f64 = 0.3;
+
+/// Searches in vain after which a worker looks further out.
+const TRIES: u32 = 2;
+
+/// Forks and closures that are remembered, at most; further ones are divided evenly.
+const REMEMBERED: usize = 1 << 14;
+
+/// The policy.
+#[derive(Debug)]
+pub struct Adws;
+
+impl ForkPolicy for Adws {
+    fn divides(&self) -> bool {
+        true
+    }
+
+    /// For a worker that has no share of anything.
+    fn steal(&self, thief: &mut Thief<'_>, steal: &mut dyn FnMut(WorkerId) -> bool) -> bool {
+        nearest(thief, steal)
+    }
+}
+
+/// An interval of workers, in parts of a worker. It may go on behind the last worker with the first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Share {
+    begin: u64,
+    end: u64,
+}
+
+impl Share {
+    /// Returns the numbers of the first worker and of the one behind the last.
+    fn workers(self) -> (u64, u64) {
+        let first = self.begin / WHOLE;
+        (first, self.end.div_ceil(WHOLE).max(first + 1))
+    }
+
+    /// Returns the borders between the shares of closures with the works `works`, of which not all are 0.
+    fn borders(self, works: &[f64]) -> Vec<u64> {
+        let sum: f64 = works.iter().sum();
+        let width = (self.end - self.begin) as f64;
+        let mut below = 0.0;
+        let mut borders = Vec::with_capacity(works.len() + 1);
+        borders.push(self.begin);
+        let mut last = self.begin;
+        for work in &works[..works.len() - 1] {
+            below += work;
+            let at = self.begin + (width * (below / sum)) as u64;
+            last = snapped(at).clamp(last, self.end);
+            borders.push(last);
+        }
+        borders.push(self.end);
+        borders
+    }
+}
+
+/// Returns the border between two workers if it is near to `at`, or else `at`.
+fn snapped(at: u64) -> u64 {
+    let near = (at + WHOLE / 2) / WHOLE * WHOLE;
+    match near.abs_diff(at) < SNAP {
+        true => near,
+        false => at,
+    }
+}
+
+/// What a pool knows of the forks that it has divided.
+#[derive(Debug)]
+pub struct Ranges {
+    workers: u16,
+    learnt: Mutex<BTreeMap<u64, Learnt>>,
+    /// The tree that was begun last.
+    newest: Mutex<Weak<Branch>>,
+}
+
+/// What is known of a fork, or of a closure, from the time before.
+#[derive(Clone, Debug)]
+enum Learnt {
+    /// The parts of the share that the closures of a fork get.
+    Parts(Arc<[f64]>),
+    /// How many forks a closure has made.
+    Phases(u32),
+}
+
+/// A closure that a wide one has forked, or the root of a tree.
+#[derive(Debug)]
+pub struct Branch {
+    share: Share,
+    /// The worker at 0 of the shares of this tree.
+    base: u64,
+    workers: u16,
+    key: u64,
+    depth: u16,
+    parent: Option<Arc<Branch>>,
+    /// The fork of the parent that made it, counted from 1.
+    born: u32,
+    /// How many forks the closure has begun.
+    phase: AtomicU32,
+    /// How many it made the time before; 0: not known.
+    phases: u32,
+    /// Whether it has ended, or needs none of the workers that share it: one of them has stolen it.
+    ended: AtomicBool,
+    /// What was measured of it, and of all that it forked and that has ended.
+    work: AtomicU64,
+    /// The closures of the present fork.
+    children: Mutex<Vec<Weak<Branch>>>,
+}
+
+/// The closures of one fork of a wide closure.
+#[derive(Debug)]
+pub struct Division {
+    key: u64,
+    parts: Vec<f64>,
+    measures: bool,
+    /// The closures, in the order of the works.
+    pub branches: Vec<Arc<Branch>>,
+}
+
+impl Ranges {
+    /// Returns what a pool of `workers` workers knows at first: nothing.
+    pub fn new(workers: u16) -> Self {
+        Ranges {
+            workers,
+            learnt: Mutex::default(),
+            newest: Mutex::default(),
+        }
+    }
+
+    /// Returns the root of a tree that begins on worker `me`. `code` stands for its code.
+    pub fn root(&self, me: WorkerId, code: u64) -> Arc<Branch> {
+        let share = Share {
+            begin: 0,
+            end: u64::from(self.workers) * WHOLE,
+        };
+        let key = mixed(0, code);
+        let root = Arc::new(Branch {
+            share,
+            base: u64::from(me.0),
+            workers: self.workers,
+            key,
+            depth: 0,
+            parent: None,
+            born: 0,
+            phase: AtomicU32::new(0),
+            phases: self.phases(key),
+            ended: AtomicBool::new(false),
+            work: AtomicU64::new(0),
+            children: Mutex::default(),
+        });
+        *self.newest.lock() = Arc::downgrade(&root);
+        root
+    }
+
+    /// Divides the share of `branch`, which forks as many closures as there are `works`; `code` stands for their code. If all works are 0,
+    /// the program says nothing.
+    ///
+    /// # Panics
+    /// If there are no works.
+    pub fn divide(&self, branch: &Arc<Branch>, code: u64, works: &[u64]) -> Division {
+        assert!(!works.is_empty(), "a fork has closures");
+        let key = mixed(branch.key, code);
+        let said = works.iter().any(|work| *work != 0);
+        let parts = match (said, self.parts(key, works.len())) {
+            (true, _) => works.iter().map(|work| *work as f64).collect(),
+            (false, Some(parts)) => parts.to_vec(),
+            (false, None) => vec![1.0; works.len()],
+        };
+        // The closure forks one after the other.
+        let born = branch.phase.load(Relaxed) + 1;
+        let borders = branch.share.borders(&parts);
+        let branches = borders.windows(2).zip(0..).map(|(border, place)| {
+            let key = mixed(key, place);
+            Arc::new(Branch {
+                share: Share {
+                    begin: border[0],
+                    end: border[1],
+                },
+                base: branch.base,
+                workers: branch.workers,
+                key,
+                depth: branch.depth.saturating_add(1),
+                parent: Some(branch.clone()),
+                born,
+                phase: AtomicU32::new(0),
+                phases: self.phases(key),
+                ended: AtomicBool::new(false),
+                work: AtomicU64::new(0),
+                children: Mutex::default(),
+            })
+        });
+        let branches: Vec<_> = branches.collect();
+        *branch.children.lock() = branches.iter().map(Arc::downgrade).collect();
+        branch.phase.store(born, Release);
+        Division {
+            key,
+            measures: !said,
+            branches,
+            parts,
+        }
+    }
+
+    /// The closures of `division` have ended: what was measured of them decides how the next such fork is divided.
+    pub fn learn(&self, division: &Division) {
+        if !division.measures {
+            return;
+        }
+        let measured = division.branches.iter();
+        let measured: Vec<f64> = measured.map(|one| one.work.load(Relaxed) as f64).collect();
+        let Some(parent) = division.branches[0].parent.as_ref() else {
+            return;
+        };
+        let (sum, before) = (
+            measured.iter().sum::<f64>(),
+            division.parts.iter().sum::<f64>(),
+        );
+        if sum == 0.0 {
+            return;
+        }
+        let width = (parent.share.end - parent.share.begin) as f64 / WHOLE as f64;
+        let (mut new, mut old, mut moves) = (0.0, 0.0, false);
+        for (measured, part) in measured.iter().zip(&division.parts) {
+            new += measured / sum;
+            old += part / before;
+            moves |= (new - old).abs() * width > STEADY;
+        }
+        let parts = if moves { &measured } else { &division.parts };
+        self.remember(division.key, Learnt::Parts(parts.as_slice().into()));
+    }
+
+    /// The closure of `branch` has ended, and all that it forked.
+    pub fn end(&self, branch: &Branch) {
+        let phases = branch.phase.load(Relaxed);
+        if branch.is_wide() && phases != branch.phases {
+            self.remember(branch.key, Learnt::Phases(phases));
+        }
+        if let Some(parent) = &branch.parent {
+            let work = branch.work.load(Relaxed);
+            parent.work.fetch_add(work, Relaxed);
+        }
+        branch.ended.store(true, Release);
+    }
+
+    fn remember(&self, key: u64, what: Learnt) {
+        let mut learnt = self.learnt.lock();
+        if learnt.len() < REMEMBERED || learnt.contains_key(&key) {
+            learnt.insert(key, what);
+        }
+    }
+
+    fn parts(&self, key: u64, closures: usize) -> Option<Arc<[f64]>> {
+        match self.learnt.lock().get(&key) {
+            Some(Learnt::Parts(parts)) if parts.len() == closures => Some(parts.clone()),
+            _ => None,
+        }
+    }
+
+    fn phases(&self, key: u64) -> u32 {
+        match self.learnt.lock().get(&key) {
+            Some(Learnt::Phases(phases)) => *phases,
+            _ => 0,
+        }
+    }
+}
+
+/// Returns the key of the closure, or fork, `which` below that of the key `above`.
+fn mixed(above: u64, which: u64) -> u64 {
+    draw(above ^ which.rotate_left(32), WorkerId(0), which)
+}
+
+impl Branch {
+    /// Returns whether several workers share the closure.
+    #[inline]
+    pub fn is_wide(&self) -> bool {
+        self.share.end > (self.share.begin / WHOLE + 1) * WHOLE
+    }
+
+    /// Returns the worker on which the closure begins.
+    pub fn owner(&self) -> WorkerId {
+        let last = u64::from(self.workers) - 1;
+        self.worker((self.share.begin / WHOLE).min(last))
+    }
+
+    /// Returns how many wide closures it is inside of.
+    #[inline]
+    pub fn depth(&self) -> u16 {
+        self.depth
+    }
+
+    /// Returns whether `worker` has a part of the share.
+    pub fn has(&self, worker: WorkerId) -> bool {
+        let workers = u64::from(self.workers);
+        let place = (u64::from(worker.0) + workers - self.base) % workers;
+        let (first, end) = self.share.workers();
+        (first..end).contains(&place)
+    }
+
+    /// The closure, or one that it forked below itself, has run for `time`, in whatever unit the engine measures.
+    #[inline]
+    pub fn worked(&self, time: u64) {
+        self.work.fetch_add(time, Relaxed);
+    }
+
+    fn worker(&self, place: u64) -> WorkerId {
+        WorkerId(((self.base + place) % u64::from(self.workers)) as u16)
+    }
+
+    /// A worker that does not own the closure has stolen it, and runs it without the others.
+    pub fn stolen(&self) {
+        self.ended.store(true, Release);
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended.load(Acquire)
+    }
+
+    /// Returns the closure of the present fork for which worker `me` is to wait: one that has not ended and of whose share it has a part.
+    fn share_of(&self, me: WorkerId) -> Option<Arc<Branch>> {
+        let children = self.children.lock();
+        let mut children = children.iter().filter_map(Weak::upgrade);
+        children.find(|child| child.has(me) && !child.has_ended())
+    }
+}
+
+/// Where one worker belongs at present: the innermost wide closure that it has a share in.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    at: Option<Arc<Branch>>,
+    /// The fork of `at` of which this worker has got its share; 0 before the first.
+    served: u32,
+    /// Searches in vain in `at`.
+    tries: u32,
+}
+
+/// Where a worker may steal now.
+#[derive(Debug)]
+pub enum Reach {
+    /// Nowhere: its own share is still to come.
+    Nowhere,
+    /// From workers that [have](Branch::has) a part of this closure, what is [deeper](Branch::depth).
+    Below(Arc<Branch>),
+    /// Anything from anyone: the worker has no share of anything.
+    Anything,
+}
+
+impl Place {
+    /// The worker begins `branch`, which it owns.
+    pub fn begin(&mut self, branch: &Arc<Branch>) {
+        if branch.is_wide() {
+            self.go(Some(branch.clone()), 0);
+        } else {
+            self.go(branch.parent.clone(), branch.born);
+        }
+    }
+
+    fn go(&mut self, at: Option<Arc<Branch>>, served: u32) {
+        self.at = at;
+        self.served = served;
+        self.tries = 0;
+    }
+
+    /// A worker that belongs nowhere waits for its share of the tree that was begun last, if that has not ended.
+    pub fn settle(&mut self, ranges: &Ranges) {
+        if self.at.is_none() {
+            let newest = ranges.newest.lock().upgrade();
+            self.go(newest.filter(|root| !root.has_ended()), 0);
+        }
+    }
+
+    /// Returns where worker `me`, whose place this is, may steal now.
+    pub fn reach(&mut self, me: WorkerId) -> Reach {
+        while let Some(at) = self.at.clone() {
+            if at.has_ended() {
+                self.leave();
+                continue;
+            }
+            let phase = at.phase.load(Acquire);
+            if phase == self.served {
+                if phase == 0 {
+                    // A closure that has not forked.
+                    return Reach::Nowhere;
+                }
+                if self.tries < TRIES || phase != at.phases {
+                    return Reach::Below(at);
+                }
+                self.leave();
+                continue;
+            }
+            match at.share_of(me) {
+                Some(child) if child.is_wide() => self.go(Some(child), 0),
+                Some(_) => return Reach::Nowhere,
+                None => self.served = phase,
+            }
+        }
+        Reach::Anything
+    }
+
+    /// The worker belongs to the next closure further out from now on.
+    pub fn leave(&mut self) {
+        if let Some(at) = self.at.take() {
+            self.go(at.parent.clone(), at.born);
+        }
+    }
+
+    /// A search where [`Place::reach`] said found nothing. Returns whether the next one may be elsewhere, or has to be here once more.
+    pub fn tried(&mut self) -> bool {
+        self.tries = self.tries.saturating_add(1);
+        self.at
+            .as_ref()
+            .is_some_and(|at| at.phase.load(Acquire) == at.phases)
+    }
+
+    /// A search found something.
+    pub fn found(&mut self) {
+        self.tries = 0;
+    }
+}

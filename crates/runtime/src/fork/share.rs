@@ -1,0 +1,384 @@
+//! How closures near the root of a tree of forks share the workers, under a policy that divides
+//! ([`ForkPolicy::divides`](tanada_policy::ForkPolicy::divides)).
+//!
+//! Each worker knows inside of which branch it runs; a fork outside of all begins a tree. A fork of a *wide* branch divides its share, and
+//! the second closure goes to the worker at the begin of its part: into the worker's own deque, or into the *share mail* of another one. A
+//! fork of any other closure is an ordinary one, plain or kept, and carries the depth of its branch, by which thieves tell what is inside of
+//! their reach. A worker that belongs nowhere waits for its share of the tree that was begun last, if that has not ended.
+//!
+//! # Nothing is out of reach for ever
+//! By the rule, a worker waits for its own share and leaves other shares alone. A closure may hold up what others wait for, so natively the
+//! rule ends with a worker's patience: one that searches `PATIENCE` times in vain looks further out, and at last takes anything. Between two
+//! forks that are nearer in time than that, the rule holds.
+
+use super::latch::Flag;
+use super::reach::{Base, ticks};
+use crate::pool::PoolShared;
+use crate::worker::WorkerCore;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use tanada_policy::forks::adws::{Branch, Division, Place, Ranges, Reach};
+use tanada_policy::{Origin, WorkerId};
+use tanada_queues::{Mailbox, Ready};
+
+/// Searches in vain after which a worker looks further out: some ten microseconds.
+const PATIENCE: u32 = 64;
+
+/// What all threads of a pool share for this.
+pub(crate) struct Sharing {
+    ranges: Ranges,
+    seats: Box<[Seat]>,
+}
+
+/// What one worker lets others reach.
+struct Seat {
+    /// Closures that the worker owns and another thread has forked.
+    mail: Mailbox,
+    /// The worker waits with a stack that is used up, and wants to be unparked if there is mail.
+    is_low: AtomicBool,
+}
+
+/// What one worker alone touches.
+#[derive(Default)]
+pub(super) struct ShareLocal {
+    /// Where the worker belongs.
+    place: RefCell<Place>,
+    /// What it runs; `None`: nothing, or a closure outside of all trees.
+    inside: RefCell<Option<Inside>>,
+    /// When it began to run that, or what was measured last.
+    since: Cell<u64>,
+    /// Searches in vain.
+    vain: Cell<u32>,
+}
+
+/// A branch in which a closure runs.
+#[derive(Clone, Debug)]
+struct Inside {
+    branch: Arc<Branch>,
+    /// Whether forks divide the branch's share.
+    is_wide: bool,
+}
+
+/// What becomes of one fork.
+#[derive(Debug)]
+pub(super) enum Fork {
+    /// Its closures belong to the branch of the one that forks.
+    Within(Within),
+    /// They have branches of their own.
+    Divided(Box<Divided>),
+}
+
+/// The branch of a fork that does not divide it.
+#[derive(Debug)]
+pub(super) struct Within(Inside);
+
+/// A fork whose closures have branches of their own.
+#[derive(Debug)]
+pub(super) struct Divided {
+    division: Division,
+    /// The root, if the closure that forks is inside of no tree, and where the worker belonged before.
+    root: Option<(Arc<Branch>, Place)>,
+}
+
+/// A closure runs in a branch until this is dropped.
+pub(super) struct Running<'a> {
+    worker: &'a WorkerCore,
+    before: Option<Inside>,
+    /// The branch, if it ends with the closure.
+    ends: Option<Arc<Branch>>,
+    /// The base of forks before it, if the closure has bases of its own.
+    base: Option<Base>,
+}
+
+impl Sharing {
+    pub(crate) fn new(workers: u16) -> Self {
+        Sharing {
+            ranges: Ranges::new(workers),
+            seats: (0..workers)
+                .map(|_| Seat {
+                    mail: Mailbox::new(),
+                    is_low: AtomicBool::new(false),
+                })
+                .collect(),
+        }
+    }
+
+    /// Returns whether some worker has share mail.
+    pub(crate) fn has_mail(&self) -> bool {
+        self.seats.iter().any(|seat| !seat.mail.is_empty())
+    }
+
+    /// Puts `job`, whose tag is `tag`, into the share mail of `owner`.
+    fn post(&self, pool: &PoolShared, owner: WorkerId, job: Ready, tag: u16) {
+        let seat = &self.seats[owner.index()];
+        seat.mail.push(job.with_digest(tag));
+        if pool.wake_if_asleep(owner.index()) {
+            return;
+        }
+        if seat.is_low.load(SeqCst) {
+            pool.forks.demand.waits.unpark(owner.index());
+        }
+        // The owner may be busy for long: another worker shall know of the job.
+        pool.forks.demand.announce(&pool.sleep);
+    }
+
+    /// Posts a job from outside of the pool: always to the same worker, so that trees begin on it.
+    pub(super) fn post_root(&self, pool: &PoolShared, job: Ready) {
+        self.post(pool, WorkerId(0), job, tag(0, true));
+    }
+}
+
+/// Returns what a queue says of a closure of a branch with this depth.
+fn tag(depth: u16, is_wide: bool) -> u16 {
+    depth.min(u16::MAX >> 1) << 1 | u16::from(is_wide)
+}
+
+/// The depth in a tag, and whether the closure is wide.
+fn untag(tag: u16) -> (u16, bool) {
+    (tag >> 1, tag & 1 == 1)
+}
+
+impl Fork {
+    /// Returns the branch of the second closure, and whether it has been made for it.
+    fn second(&self) -> (&Arc<Branch>, bool) {
+        match self {
+            Fork::Within(Within(inside)) => (&inside.branch, false),
+            Fork::Divided(divided) => (&divided.division.branches[1], true),
+        }
+    }
+}
+
+impl WorkerCore {
+    fn sharing(&self) -> Option<&Sharing> {
+        self.pool().forks.sharing.as_ref()
+    }
+
+    /// Returns what becomes of a fork of this worker, whose closures have the works `works` (0 and 0: not known) and the code `code`; `None`
+    /// if the policy does not divide.
+    #[inline]
+    pub(super) fn share(&self, code: usize, works: [u64; 2]) -> Option<Fork> {
+        let sharing = self.sharing()?;
+        Some(self.shared(sharing, code as u64, works))
+    }
+
+    #[cold]
+    fn shared(&self, sharing: &Sharing, code: u64, works: [u64; 2]) -> Fork {
+        let local = &self.forks.share;
+        let inside = local.inside.borrow().clone();
+        let (branch, root) = match inside {
+            Some(Inside {
+                branch,
+                is_wide: true,
+            }) => (branch, None),
+            Some(within) => return Fork::Within(Within(within)),
+            None => {
+                let root = sharing.ranges.root(self.id, code);
+                (root.clone(), Some((root, local.place.take())))
+            }
+        };
+        let division = sharing.ranges.divide(&branch, code, &works);
+        Fork::Divided(Box::new(Divided { division, root }))
+    }
+
+    /// Queues the second closure of a divided fork on its owner.
+    pub(super) fn push_shared(&self, divided: &Divided, job: Ready) {
+        let (branch, pool) = (&divided.division.branches[1], self.pool());
+        let tag = tag(branch.depth(), branch.is_wide());
+        match self.sharing() {
+            Some(sharing) if branch.owner() != self.id => {
+                sharing.post(pool, branch.owner(), job, tag)
+            }
+            _ => {
+                self.forks.deque.borrow_mut().push(job.with_digest(tag));
+                pool.forks.demand.announce(&pool.sleep);
+            }
+        }
+    }
+
+    /// Returns `job`, which this worker queues, with the depth of the branch in which it was made.
+    #[inline]
+    pub(super) fn tagged(&self, job: Ready) -> Ready {
+        if self.sharing().is_none() {
+            return job;
+        }
+        let inside = self.forks.share.inside.borrow();
+        let depth = inside.as_ref().map_or(0, |inside| inside.branch.depth());
+        job.with_digest(tag(depth, false))
+    }
+
+    /// The first closure of `fork` begins on this worker.
+    #[inline]
+    pub(super) fn runs_first<'a>(&'a self, fork: Option<&Fork>) -> Option<Running<'a>> {
+        match fork {
+            Some(Fork::Divided(divided)) => Some(self.begins(&divided.division.branches[0])),
+            _ => None,
+        }
+    }
+
+    /// The second closure of `fork` begins on this worker.
+    #[inline]
+    pub(super) fn runs_second<'a>(&'a self, fork: Option<&Fork>) -> Option<Running<'a>> {
+        let (branch, is_own) = fork?.second();
+        Some(match is_own {
+            true => self.begins(branch),
+            false => self.enters(
+                Some(Inside {
+                    branch: branch.clone(),
+                    is_wide: false,
+                }),
+                None,
+            ),
+        })
+    }
+
+    /// A closure with the branch `branch` begins on this worker.
+    fn begins(&self, branch: &Arc<Branch>) -> Running<'_> {
+        let is_own = branch.owner() == self.id;
+        match is_own {
+            true => self.forks.share.place.borrow_mut().begin(branch),
+            false => branch.stolen(),
+        }
+        let inside = Inside {
+            branch: branch.clone(),
+            is_wide: is_own && branch.is_wide(),
+        };
+        self.enters(Some(inside), Some(branch.clone()))
+    }
+
+    /// This worker begins something outside of all trees, or waits.
+    #[inline]
+    pub(super) fn leaves_share(&self) -> Option<Running<'_>> {
+        self.sharing().map(|_| self.enters(None, None))
+    }
+
+    fn enters(&self, inside: Option<Inside>, ends: Option<Arc<Branch>>) -> Running<'_> {
+        let base = inside.is_some().then(|| {
+            let demand = &self.pool().forks.demand;
+            demand.enter_job(self.id.index(), &self.forks.reach)
+        });
+        let local = &self.forks.share;
+        local.measure();
+        Running {
+            worker: self,
+            before: local.inside.replace(inside),
+            ends,
+            base,
+        }
+    }
+
+    /// Both closures of `fork` have ended.
+    pub(super) fn ends_fork(&self, fork: &Fork) {
+        let (Fork::Divided(divided), Some(sharing)) = (fork, self.sharing()) else {
+            return;
+        };
+        sharing.ranges.learn(&divided.division);
+        if let Some((root, place)) = &divided.root {
+            sharing.ranges.end(root);
+            self.forks.share.place.replace(place.clone());
+        }
+    }
+
+    /// Takes and returns a closure for this worker: of its share mail, its own newest, one that it may steal, or one from outside.
+    pub(super) fn find_shared(&self, sharing: &Sharing) -> Option<Ready> {
+        let found = self
+            .pop_share(sharing)
+            .or_else(|| self.pop_job())
+            .or_else(|| self.steal_shared(sharing));
+        let local = &self.forks.share;
+        match found {
+            Some(_) => {
+                local.vain.set(0);
+                local.place.borrow_mut().found();
+            }
+            None => {
+                local.vain.set(local.vain.get().saturating_add(1));
+                if local.vain.get().is_multiple_of(PATIENCE) {
+                    local.place.borrow_mut().leave();
+                }
+            }
+        }
+        found
+    }
+
+    /// Takes and returns a job that is this worker's to do: its newest, or share mail.
+    pub(super) fn pop_own(&self) -> Option<Ready> {
+        self.pop_job().or_else(|| self.pop_share(self.sharing()?))
+    }
+
+    /// Takes and returns the oldest share mail of this worker.
+    fn pop_share(&self, sharing: &Sharing) -> Option<Ready> {
+        let job = sharing.seats[self.id.index()].mail.pop()?;
+        self.forks.origin.set(Origin::Mailbox);
+        Some(job)
+    }
+
+    /// Waits, with a stack that is used up, until `flag` is open, `or` returns true, or this worker has share mail.
+    pub(super) fn park_low(&self, flag: &Flag, or: impl Fn() -> bool) {
+        let Some(sharing) = self.sharing() else {
+            return flag.park_until(or);
+        };
+        let Seat { mail, is_low } = &sharing.seats[self.id.index()];
+        is_low.store(true, SeqCst);
+        flag.park_until(|| or() || !mail.is_empty());
+        is_low.store(false, SeqCst);
+    }
+
+    fn steal_shared(&self, sharing: &Sharing) -> Option<Ready> {
+        let local = &self.forks.share;
+        let is_patient = local.vain.get() < PATIENCE;
+        if is_patient {
+            local.place.borrow_mut().settle(&sharing.ranges);
+        }
+        loop {
+            let reach = local.place.borrow_mut().reach(self.id);
+            let least = match &reach {
+                Reach::Nowhere => return None,
+                Reach::Below(at) => at.depth() + 1,
+                Reach::Anything => 0,
+            };
+            let may = |digest| {
+                let (depth, is_wide) = untag(digest);
+                depth >= least && !(is_wide && (is_patient || least > 0))
+            };
+            let found = self.steal_from(|victim| {
+                match &reach {
+                    Reach::Below(at) if !at.has(victim) => return None,
+                    _ => {}
+                }
+                let seat = &self.pool().forks.seats[victim.index()];
+                let mail = &sharing.seats[victim.index()].mail;
+                seat.steal_if(may).or_else(|| mail.pop_if(may))
+            });
+            if found.is_some() || !local.place.borrow_mut().tried() {
+                return found;
+            }
+        }
+    }
+}
+
+impl ShareLocal {
+    /// Adds the time since the last measurement to the branch that the worker runs.
+    fn measure(&self) {
+        let now = ticks();
+        let time = now.saturating_sub(self.since.replace(now));
+        if let Some(inside) = &*self.inside.borrow() {
+            inside.branch.worked(time);
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let local = &self.worker.forks.share;
+        local.measure();
+        local.inside.replace(self.before.take());
+        if let (Some(branch), Some(sharing)) = (self.ends.take(), self.worker.sharing()) {
+            sharing.ranges.end(&branch);
+        }
+        if let Some(base) = self.base.take() {
+            let demand = &self.worker.pool().forks.demand;
+            demand.leave_job(self.worker.id.index(), base, &self.worker.forks.reach);
+        }
+    }
+}
