@@ -16,6 +16,7 @@
 
 mod chart;
 mod manycore;
+mod matmul;
 mod messages;
 mod page;
 mod published;
@@ -76,6 +77,7 @@ pub fn all() -> &'static [&'static dyn Paper] {
         &smt::Smt,
         &manycore::Manycore,
         &messages::Messages,
+        &matmul::Matmul,
     ]
 }
 

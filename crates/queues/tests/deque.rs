@@ -82,6 +82,19 @@ fn a_thief_may_refuse_what_it_saw() {
 }
 
 #[test]
+fn a_peek_shows_the_oldest_and_takes_nothing() {
+    let (mut owner, stealer) = deque();
+    assert_eq!(stealer.peek(), None);
+    // `task` makes the digest of the lowest bits.
+    (1..=40).for_each(|n| owner.push(task(n)));
+    assert_eq!((stealer.peek(), stealer.peek()), (Some(1), Some(1)));
+    assert_eq!(steal(&stealer), Some(1));
+    assert_eq!((stealer.peek(), stealer.len()), (Some(2), 39));
+    while owner.pop().is_some() {}
+    assert_eq!(stealer.peek(), None);
+}
+
+#[test]
 fn growth_keeps_all_tasks_in_order() {
     let (mut owner, stealer) = deque();
     for n in 1..=20 {

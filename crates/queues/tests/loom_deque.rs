@@ -132,6 +132,27 @@ fn what_a_thief_accepts_is_what_it_gets() {
     });
 }
 
+/// A peek shows a task that was the oldest at some moment, also if its slot is used again.
+#[test]
+fn a_peek_shows_one_that_was_the_oldest() {
+    loom::model(|| {
+        let (mut owner, stealer) = deque();
+        owner.push(task(1));
+        let peeks = stealer.clone();
+        let peeker = thread::spawn(move || peeks.peek());
+        let mut taken: Vec<u64> = steal(&stealer).into_iter().collect();
+        owner.push(task(2));
+        owner.push(task(3));
+        let seen = peeker.join().unwrap();
+        assert!(
+            seen.is_none_or(|digest| digest == 1 || digest == 2),
+            "{seen:?}"
+        );
+        taken.extend(drain(&mut owner));
+        assert_each_once(taken, 3);
+    });
+}
+
 /// The promise to sleepers: either the owner that pushes sees the sleeper, or the sleeper sees the task. (The queues bring loom's fences
 /// along.)
 #[test]

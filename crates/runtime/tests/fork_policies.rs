@@ -134,6 +134,49 @@ fn depth_is_known_and_hints_arrive() {
     assert_eq!(*seen, expected);
 }
 
+/// Notes the depths that thieves see.
+#[derive(Debug)]
+struct Peeks(Mutex<BTreeSet<u16>>);
+
+impl ForkPolicy for Peeks {
+    fn decides(&self) -> bool {
+        true
+    }
+
+    fn keep(&self, _fork: &Fork) -> Keep {
+        Keep::Exposed
+    }
+
+    fn steal(&self, thief: &mut Thief<'_>, _steal: &mut dyn FnMut(WorkerId) -> bool) -> bool {
+        // Takes nothing, so that the forks stay where they are.
+        let victims: Vec<WorkerId> = thief.others().collect();
+        let seen = victims.into_iter().filter_map(|victim| thief.peek(victim));
+        self.0.lock().expect("no panic").extend(seen);
+        false
+    }
+}
+
+#[test]
+fn a_thief_sees_the_depth_of_the_oldest_fork() {
+    static PEEKS: Peeks = Peeks(Mutex::new(BTreeSet::new()));
+    let pool = Pool::builder().workers(2).fork_policy(&PEEKS);
+    let pool = pool.build().expect("a pool");
+    let seen = |depth| PEEKS.0.lock().expect("no panic").contains(&depth);
+    // The first closure of each join waits until the other worker has seen the fork of that join, which is the only one.
+    fork::install(&pool, || {
+        let wait = |depth| {
+            while !seen(depth) {
+                // New forks wake a worker that sleeps.
+                fork::join(|| (), || ());
+                std::thread::yield_now();
+            }
+        };
+        fork::join(|| wait(1), || fork::join(|| wait(2), || ()));
+    });
+    let seen = PEEKS.0.lock().expect("no panic");
+    assert!(seen.is_subset(&BTreeSet::from([1, 2, 3])), "{seen:?}");
+}
+
 #[test]
 fn a_plain_fork_is_never_stolen_and_an_exposed_one_can_be() {
     static PLAIN: Notes = Notes(Mutex::new(BTreeSet::new()));

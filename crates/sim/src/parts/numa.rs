@@ -73,10 +73,16 @@ impl Memories {
     /// Fetches a line for `core`; the request arrives behind the last cache at `arrives`.
     #[inline]
     pub(crate) fn fill(&mut self, core: usize, arrives: Cycle, address: u64) -> Filled {
-        let Some(numa) = &mut self.numa else {
-            let at = self.each[0].access(arrives, address, false);
-            return Filled { at, latency: 0 };
-        };
+        if self.numa.is_some() {
+            return self.fill_from_home(core, arrives, address);
+        }
+        let at = self.each[0].access(arrives, address, false);
+        Filled { at, latency: 0 }
+    }
+
+    #[inline(never)]
+    fn fill_from_home(&mut self, core: usize, arrives: Cycle, address: u64) -> Filled {
+        let numa = self.numa.as_mut().expect("there are several memories");
         let (home, socket) = (numa.home(core, address), numa.socket(core));
         let sent = self.each[home].access(arrives, address, false);
         if home == socket {
@@ -93,9 +99,15 @@ impl Memories {
     /// Writes a dirty line of `core` back; it arrives behind the last cache at `arrives`. Returns the time at which its transfer begins.
     #[inline]
     pub(crate) fn write_back(&mut self, core: usize, arrives: Cycle, address: u64) -> Cycle {
-        let Some(numa) = &mut self.numa else {
-            return self.each[0].access(arrives, address, true);
-        };
+        if self.numa.is_some() {
+            return self.write_back_home(core, arrives, address);
+        }
+        self.each[0].access(arrives, address, true)
+    }
+
+    #[inline(never)]
+    fn write_back_home(&mut self, core: usize, arrives: Cycle, address: u64) -> Cycle {
+        let numa = self.numa.as_mut().expect("there are several memories");
         let (home, socket) = (numa.home(core, address), numa.socket(core));
         let mut at = arrives;
         if home != socket {

@@ -101,8 +101,8 @@ impl Matmul {
         Matmul::of([size; 3], matrices)
     }
 
-    /// Returns the product of two matrices, of which `sizes` are the rows and columns of the product, and the inner dimension; all rounded up
-    /// to whole blocks.
+    /// Returns the product of two matrices, of which `sizes` are the rows and columns of the product, and the inner dimension; all
+    /// rounded up to whole blocks.
     pub fn of(sizes: [usize; 3], matrices: Matrices) -> Matmul {
         let sides = sizes.map(|size| size.div_ceil(BLOCK).max(1));
         let [rows, columns, inner] = sides;

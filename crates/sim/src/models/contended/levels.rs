@@ -188,7 +188,7 @@ pub(crate) struct Levels {
     now: Cycle,
     /// Of each cache: whether cores may share it.
     is_shared: Vec<bool>,
-    /// Of each cache: the first core that has it on its path; `None` if those of several sockets have it.
+    /// With several memories, of each cache: the first core that has it on its path; `None` if those of several sockets have it.
     beside: Vec<Option<u16>>,
     /// The latency of the links to the farthest copy that the current write has removed.
     reach: Cycle,
@@ -267,7 +267,11 @@ impl Levels {
                 machine.cores_per(Per::Socket),
                 tables.scheduler.address,
             ),
-            beside: beside_whom(machine),
+            beside: tables
+                .numa
+                .iter()
+                .flat_map(|_| beside_whom(machine))
+                .collect(),
             reach: 0,
             miss_cycles: caches.clone().map(|table| table.miss_cycles).collect(),
             private: caches.map(|table| table.per == Per::Core).collect(),
@@ -326,7 +330,6 @@ impl Levels {
         meter: &mut impl Meter,
     ) -> Touched {
         self.now = now;
-        self.reach = 0;
         let write = access == Kind::Write;
         let removed = match write {
             true => self.remove_copies(core, address),
@@ -339,7 +342,7 @@ impl Levels {
         let mut touched = self.descend(0, core, access, write, address, begin, meter);
         let mut cost = begin - now;
         if removed != Removed::Nothing {
-            cost += self.invalidate_cycles + self.reach;
+            cost += self.invalidate_cycles + std::mem::take(&mut self.reach);
         }
         if removed == Removed::Far {
             cost += self.far_invalidate_cycles.saturating_sub(touched.latency);
@@ -400,6 +403,8 @@ impl Levels {
         if write {
             self.remove_copies(core, address);
             self.remove_own_copies(core, address);
+            // No core waits for that.
+            self.reach = 0;
         }
         let private = &self.private;
         let shared = |stop: &Stop| !private[usize::from(stop.table)];
@@ -546,12 +551,20 @@ impl Levels {
             return Removed::Nothing;
         }
         self.invalidations = self.invalidations.saturating_add(1);
-        if let Some(beside) = self.beside[at].filter(|_| core != usize::MAX) {
-            self.reach = self.reach.max(self.memory.reach(core, usize::from(beside)));
+        if !self.beside.is_empty() && core != usize::MAX {
+            self.extend_reach(core, at);
         }
         match self.is_shared[at] {
             true => Removed::Far,
             false => Removed::Near,
+        }
+    }
+
+    /// Notes that a write of `core` has removed a copy from `cache`.
+    #[cold]
+    fn extend_reach(&mut self, core: usize, cache: usize) {
+        if let Some(beside) = self.beside[cache] {
+            self.reach = self.reach.max(self.memory.reach(core, usize::from(beside)));
         }
     }
 
