@@ -185,7 +185,7 @@ fn is_here(file: &str) -> bool {
     let absolute = std::env::current_dir().map(|here| here.join(bare));
     let is_source = |file: &std::path::Path| {
         let below = file.strip_prefix(env!("CARGO_MANIFEST_DIR"));
-        below.is_ok_and(|below| below.starts_with("src"))
+        below.is_ok_and(|below| below.starts_with("src")) && file.is_file()
     };
     bare.starts_with("crates/runtime/src") || absolute.is_ok_and(|file| is_source(&file))
 }
