@@ -312,7 +312,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let ratio = micros / best[0].0;
             if json {
                 println!(
-                    "{{\"problem\":\"{name}\",\"bytes\":{bytes},\"workers\":{workers},\"policy\":\"{policy}\",\"microseconds\":{micros:.2},\"ratio\":{ratio:.3},\"same_worker\":{same:.3}}}"
+                    "{{\"problem\":\"{name}\",\"bytes\":{bytes},\"workers\":{workers},\"policy\":\"{policy}\",\
+                     \"microseconds\":{micros:.2},\"ratio\":{ratio:.3},\"same_worker\":{same:.3}}}"
                 );
             } else {
                 println!(

@@ -58,8 +58,7 @@ impl Reach {
     /// The worker keeps a fork at the stack address `sp` as its base. Returns the one before.
     #[inline]
     pub(super) fn begin(&self, sp: usize) -> Base {
-        let now = if self.rate == 0 { 0 } else { ticks() };
-        self.begin_at(sp, now)
+        self.begin_at(sp, self.now())
     }
 
     #[inline]
@@ -100,6 +99,12 @@ impl Reach {
             0 => (sp != 0 && was_short).then_some(sp),
             _ => self.limit(),
         }
+    }
+
+    /// Returns the counter of ticks; 0 if the clock decides nothing.
+    #[inline]
+    pub(super) fn now(&self) -> u64 {
+        if self.rate == 0 { 0 } else { ticks() }
     }
 
     /// Returns whether the worker has a base.
@@ -179,7 +184,7 @@ fn ticks_a_microsecond() -> u64 {
 
 /// Returns the counter of ticks; 0 if there is none.
 #[inline]
-pub(super) fn ticks() -> u64 {
+fn ticks() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         // SAFETY: the instruction has no precondition in programs, which may use it unless the system forbids them to.

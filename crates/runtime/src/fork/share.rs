@@ -1,18 +1,18 @@
 //! How closures near the root of a tree of forks share the workers, under a policy that divides
 //! ([`ForkPolicy::divides`](tanada_policy::ForkPolicy::divides)).
 //!
-//! Each worker knows inside of which branch it runs; a fork outside of all begins a tree. A fork of a *wide* branch divides its share, and
-//! the second closure goes to the worker at the begin of its part: into the worker's own deque, or into the *share mail* of another one. A
-//! fork of any other closure is an ordinary one, plain or kept, and carries the depth of its branch, by which thieves tell what is inside of
-//! their reach. A worker that belongs nowhere waits for its share of the tree that was begun last, if that has not ended.
+//! Each worker knows inside of which branch it runs; a fork outside of all begins a tree. A fork of a *wide* branch divides its share,
+//! and the second closure goes to the worker at the begin of its part: into the worker's own deque, or into the *share mail* of another
+//! one. A fork of any other closure is an ordinary one, plain or kept, and carries the depth of its branch, by which thieves tell what is
+//! inside of their reach. A worker that belongs nowhere waits for its share of the tree that was begun last, if that has not ended.
 //!
 //! # Nothing is out of reach for ever
-//! By the rule, a worker waits for its own share and leaves other shares alone. A closure may hold up what others wait for, so natively the
-//! rule ends with a worker's patience: one that searches `PATIENCE` times in vain looks further out, and at last takes anything. Between two
-//! forks that are nearer in time than that, the rule holds.
+//! By the rule, a worker waits for its own share and leaves other shares alone. A closure may hold up what others wait for, so natively
+//! the rule ends with a worker's patience: one that searches `PATIENCE` times in vain looks further out, and at last takes anything.
+//! Between two forks that are nearer in time than that, the rule holds.
 
 use super::latch::Flag;
-use super::reach::{Base, ticks};
+use super::reach::{Base, Reach as Clock};
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
 use std::cell::{Cell, RefCell};
@@ -144,8 +144,8 @@ impl WorkerCore {
         self.pool().forks.sharing.as_ref()
     }
 
-    /// Returns what becomes of a fork of this worker, whose closures have the works `works` (0 and 0: not known) and the code `code`; `None`
-    /// if the policy does not divide.
+    /// Returns what becomes of a fork of this worker, whose closures have the works `works` (0 and 0: not known) and the code `code`;
+    /// `None` if the policy does not divide.
     #[inline]
     pub(super) fn share(&self, code: usize, works: [u64; 2]) -> Option<Fork> {
         let sharing = self.sharing()?;
@@ -252,7 +252,7 @@ impl WorkerCore {
             demand.enter_job(self.id.index(), &self.forks.reach)
         });
         let local = &self.forks.share;
-        local.measure();
+        local.measure(&self.forks.reach);
         Running {
             worker: self,
             before: local.inside.replace(inside),
@@ -353,8 +353,8 @@ impl WorkerCore {
 
 impl ShareLocal {
     /// Adds the time since the last measurement to the branch that the worker runs.
-    fn measure(&self) {
-        let now = ticks();
+    fn measure(&self, clock: &Clock) {
+        let now = clock.now();
         let time = now.saturating_sub(self.since.replace(now));
         if let Some(inside) = &*self.inside.borrow() {
             inside.branch.worked(time);
@@ -365,7 +365,7 @@ impl ShareLocal {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let local = &self.worker.forks.share;
-        local.measure();
+        local.measure(&self.worker.forks.reach);
         let inside = local.inside.replace(self.before.take());
         if let (true, Some(inside), Some(sharing)) = (self.ends, inside, self.worker.sharing()) {
             sharing.ranges.end(&inside.branch);
