@@ -64,9 +64,9 @@ forks! {
     "near-first" = NearFirst as Forking<NearFirst>, greedy = true: "forks: latent; the nearest victim's oldest";
     "random" = Random as Forking<Random>, greedy = true: "forks: latent; a random victim's oldest";
     "help-first" = HelpFirst as Forking<HelpFirst>, greedy = true: "forks: all exposed; the nearest victim's oldest";
-    "shallowest-of-2" = ShallowestOf2 as Forking<ShallowestOf2>, greedy = true: "forks: exposed; the shallowest of 2 random victims' oldest";
-    "shallowest-of-4" = ShallowestOf4 as Forking<ShallowestOf4>, greedy = true: "forks: exposed; the shallowest of 4 random victims' oldest";
-    "shallowest-of-8" = ShallowestOf8 as Forking<ShallowestOf8>, greedy = true: "forks: exposed; the shallowest of 8 random victims' oldest";
+    "shallowest-of-2" = ShallowestOf2 as Forking<ShallowestOf2>, greedy = true: "forks: exposed; the shallowest of 2 random victims";
+    "shallowest-of-4" = ShallowestOf4 as Forking<ShallowestOf4>, greedy = true: "forks: exposed; the shallowest of 4 random victims";
+    "shallowest-of-8" = ShallowestOf8 as Forking<ShallowestOf8>, greedy = true: "forks: exposed; the shallowest of 8 random victims";
     "cutoff" = Cutoff as Forking<Cutoff>, greedy = false: "forks: exposed near the root, none below; the nearest victim's oldest";
     "adws" = Adws as adws::Shared, greedy = false: "forks: the same closures on the same workers again, by dividing the workers among them";
 }
