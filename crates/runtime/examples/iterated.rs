@@ -1,12 +1,13 @@
 //! Iterated recursions under two policies of forks: how long an iteration takes, and how often a leaf meets the worker that it met before.
 //!
 //! ```text
-//! cargo run --release -p tanada-runtime --example iterated -- [--workers N] [--rounds N] [--policies P,Q,...] [--json]
+//! cargo run --release -p tanada-runtime --example iterated -- [--workers N] [--rounds N] [--policies P,Q,...] [--only TEXT] [--json]
 //! ```
 //!
 //! The policies take turns, each turn is a run of many iterations, and the shortest run counts. Both programs fork down to pieces of some
-//! microseconds, and all compute the same bits: `stencil` is a heat equation on rows of 4 KiB, for grids of several sizes; `matmul` is the
-//! cache-oblivious product of square matrices in blocks of 32 x 32, added to the same result in each iteration.
+//! microseconds, and all compute the same bits: `stencil` is a heat equation on rows of 4 KiB, for grids of several sizes; `uneven` the same
+//! with four times the work in the rows of the first quarter; `matmul` is the cache-oblivious product of square matrices in blocks of
+//! 32 x 32, added to the same result in each iteration.
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -18,6 +19,7 @@ Iterated recursions under several policies of forks.
   --workers N         workers (as many as there are hardware threads)
   --rounds N          turns of each policy (7)
   --policies P,Q,...  policies of forks, the first one is compared with the others (random,near-first,adws)
+  --only TEXT         only problems whose names have this in them
   --json              an object a line
 
 Example: cargo run --release -p tanada-runtime --example iterated -- --workers 2";
@@ -81,16 +83,19 @@ fn digest(values: &[f32]) -> u64 {
 
 struct Stencil {
     rows: usize,
+    /// The rows of the first quarter are computed as often as this.
+    times: usize,
     from: Vec<f32>,
     to: Vec<f32>,
 }
 
 impl Stencil {
-    fn new(rows: usize) -> Self {
+    fn new(rows: usize, times: usize) -> Self {
         let cells = (0..rows * WIDTH).map(|cell| (cell % 97) as f32);
         let from: Vec<f32> = cells.collect();
         Stencil {
             rows,
+            times,
             to: from.clone(),
             from,
         }
@@ -98,14 +103,14 @@ impl Stencil {
 }
 
 /// Computes the rows `to`, the first of which is row `first`.
-fn step(from: &[f32], to: &mut [f32], first: usize, affinity: &Affinity) {
+fn step(from: &[f32], to: &mut [f32], first: usize, times: usize, affinity: &Affinity) {
     let rows = to.len() / WIDTH;
     if rows > ROWS {
         let upper = rows / 2;
         let (above, below) = to.split_at_mut(upper * WIDTH);
         fork::join(
-            || step(from, above, first, affinity),
-            || step(from, below, first + upper, affinity),
+            || step(from, above, first, times, affinity),
+            || step(from, below, first + upper, times, affinity),
         );
         return;
     }
@@ -115,16 +120,21 @@ fn step(from: &[f32], to: &mut [f32], first: usize, affinity: &Affinity) {
         let line = |row: usize| &from[row * WIDTH..][..WIDTH];
         let (here, above) = (line(row), line(row.saturating_sub(1)));
         let below = line((row + 1).min(all - 1));
-        for at in 1..WIDTH - 1 {
-            let beside = here[at - 1] + here[at + 1];
-            to[at] = 0.5 * here[at] + 0.125 * (beside + above[at] + below[at]);
+        let times = if row < all / 4 { times } else { 1 };
+        for _ in 0..times {
+            for at in 1..WIDTH - 1 {
+                let beside = here[at - 1] + here[at + 1];
+                to[at] = 0.5 * here[at] + 0.125 * (beside + above[at] + below[at]);
+            }
+            std::hint::black_box(&mut *to);
         }
     }
 }
 
 impl Problem for Stencil {
     fn name(&self) -> String {
-        format!("stencil {} rows", self.rows)
+        let name = if self.times == 1 { "stencil" } else { "uneven" };
+        format!("{name} {} rows", self.rows)
     }
     fn bytes(&self) -> usize {
         2 * 4 * self.rows * WIDTH
@@ -133,7 +143,7 @@ impl Problem for Stencil {
         self.rows / ROWS
     }
     fn iterate(&mut self, affinity: &Affinity) {
-        step(&self.from, &mut self.to, 0, affinity);
+        step(&self.from, &mut self.to, 0, self.times, affinity);
         std::mem::swap(&mut self.from, &mut self.to);
     }
     fn digest(&self) -> u64 {
@@ -225,8 +235,10 @@ impl Problem for Matmul {
 
 fn problems() -> Vec<Box<dyn Fn() -> Box<dyn Problem + Send>>> {
     let mut all: Vec<Box<dyn Fn() -> Box<dyn Problem + Send>>> = Vec::new();
-    for rows in [64, 128, 192, 256, 512] {
-        all.push(Box::new(move || Box::new(Stencil::new(rows))));
+    for (times, sizes) in [(1, &[64, 192, 256, 512, 2048][..]), (4, &[192, 512, 2048])] {
+        for &rows in sizes {
+            all.push(Box::new(move || Box::new(Stencil::new(rows, times))));
+        }
     }
     for side in [256, 512, 1024] {
         all.push(Box::new(move || Box::new(Matmul::new(side))));
@@ -253,7 +265,7 @@ fn run(pool: &Pool, problem: &mut (dyn Problem + Send), iterations: u32) -> (f64
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut workers = u32::try_from(std::thread::available_parallelism()?.get())?;
-    let (mut rounds, mut json) = (7, false);
+    let (mut rounds, mut json, mut only) = (7, false, String::new());
     let mut names = vec![
         "random".to_owned(),
         "near-first".to_owned(),
@@ -266,6 +278,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "--workers" => workers = value()?.parse()?,
             "--rounds" => rounds = value()?.parse()?,
             "--policies" => names = value()?.split(',').map(str::to_owned).collect(),
+            "--only" => only = value()?,
             "--json" => json = true,
             "--help" | "-h" => {
                 println!("{HELP}");
@@ -285,6 +298,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         );
     }
     for make in problems() {
+        if !make().name().contains(&only) {
+            continue;
+        }
         let pools = names
             .iter()
             .map(|name| Pool::builder().workers(workers).policy(name).build());
