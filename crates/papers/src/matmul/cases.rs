@@ -60,6 +60,15 @@ impl Scheme {
     }
 }
 
+/// A machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Chip {
+    /// That of the paper.
+    Opteron,
+    /// Two sockets of today, 128 cores.
+    Epyc2,
+}
+
 /// One simulation but for its seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Case {
@@ -69,6 +78,7 @@ pub(super) struct Case {
     pub(super) iterations: u32,
     pub(super) pages: Pages,
     pub(super) cores: u16,
+    pub(super) chip: Chip,
 }
 
 impl Case {
@@ -128,6 +138,7 @@ pub(super) fn cases(quick: bool) -> Vec<Case> {
             iterations,
             pages,
             cores,
+            chip: Chip::Opteron,
         });
     };
     let cold = [Pages::OneSocket, Pages::Interleaved];
@@ -161,7 +172,12 @@ pub(super) fn cases(quick: bool) -> Vec<Case> {
     let fresh = depth_aware(Hint::Fresh);
     let stale = depth_aware(Hint::Stale);
     for program in [Program::Dense, Program::Sparse, Program::Irregular] {
-        for &scheme in schemes.iter().chain(&fresh) {
+        // Of the others the one with most candidates stands for all.
+        let aware = match program {
+            Program::Dense => &fresh[..],
+            _ => &fresh[2..],
+        };
+        for &scheme in schemes.iter().chain(aware) {
             add(scheme, program, REPEATED, Pages::OneSocket, CORES);
         }
     }
@@ -173,7 +189,35 @@ pub(super) fn cases(quick: bool) -> Vec<Case> {
             add(scheme, program, REPEATED, Pages::Interleaved, CORES);
         }
     }
+    if !quick {
+        let programs = [Program::Dense, Program::Irregular].into_iter();
+        cases.extend(programs.flat_map(|program| {
+            today()
+                .into_iter()
+                .map(move |scheme| on_epyc2(scheme, program))
+        }));
+    }
     cases
+}
+
+/// Returns the schemes that are simulated on the machine of today.
+pub(super) fn today() -> Vec<Scheme> {
+    let mut schemes = vec![
+        Scheme::Original,
+        Scheme::Cutoff,
+        Scheme::Beside("near-first"),
+    ];
+    schemes.extend(beside().into_iter().map(Scheme::Beside));
+    schemes
+}
+
+/// Returns the case of repeated iterations on the machine of today. It has one seed.
+pub(super) fn on_epyc2(scheme: Scheme, program: Program) -> Case {
+    Case {
+        cores: 128,
+        chip: Chip::Epyc2,
+        ..repeated(scheme, program, Pages::OneSocket)
+    }
 }
 
 /// What was found, by case; one of each seed.
@@ -243,6 +287,7 @@ pub(super) fn single(scheme: Scheme, pages: Pages, cores: u16) -> Case {
         iterations: 1,
         pages,
         cores,
+        chip: Chip::Opteron,
     }
 }
 
@@ -254,5 +299,6 @@ pub(super) fn repeated(scheme: Scheme, program: Program, pages: Pages) -> Case {
         iterations: REPEATED,
         pages,
         cores: CORES,
+        chip: Chip::Opteron,
     }
 }

@@ -1,6 +1,8 @@
 //! Rows, the summary, the bars of the claim, and what did not come out.
 
-use super::cases::{CANDIDATES, Case, Hint, Results, Scheme, axis, beside, repeated, single};
+use super::cases::{
+    CANDIDATES, Case, Hint, Results, Scheme, axis, beside, on_epyc2, repeated, single, today,
+};
 use super::published::{
     CORES, GAIN_PERCENT, GIGAHERTZ, LAST_DEPTH, ORIGINAL_OVER_CUTOFF, SIZE, STOPS_AT,
 };
@@ -100,74 +102,62 @@ pub(super) fn summary(results: &Results) -> Summary {
     }
 }
 
+/// Returns the speed of Cutoff over that of Ideal.
+fn cutoff_over_ideal(results: &Results, cores: u16) -> Option<f64> {
+    let case = |scheme| single(scheme, Pages::OneSocket, cores);
+    Some(speed(results, case(Scheme::Cutoff))? / speed(results, case(Scheme::Ideal))?)
+}
+
+/// Returns the steals of the shallowest of k over those of Original, the mean of all k.
+fn steals_over_original(results: &Results, hint: Hint) -> Option<f64> {
+    let steals = |k| results.steals(on_one_socket(Scheme::DepthAware(k, hint)));
+    let each: Vec<f64> = CANDIDATES.into_iter().filter_map(steals).collect();
+    Some(mean(&each) / results.steals(on_one_socket(Scheme::Original))?)
+}
+
+/// Returns the part of Original's steals that are deeper than those of an ideal run, in percent.
+fn deep_steals(results: &Results) -> f64 {
+    let steals = results.by_depth(on_one_socket(Scheme::Original));
+    let deep = steals.iter().skip(LAST_DEPTH as usize + 2).sum::<f64>();
+    100.0 * deep / steals.iter().sum::<f64>().max(1.0)
+}
+
 pub(super) fn rows(results: &Results, summary: &Summary) -> Vec<Item> {
     let item = |item: &str, published, ours, unit| Item {
         item: item.to_owned(),
-        published,
+        published: Some(published),
         ours,
         unit,
-    };
-    let cutoff_over_ideal = |cores| {
-        let case = |scheme| single(scheme, Pages::OneSocket, cores);
-        Some(speed(results, case(Scheme::Cutoff))? / speed(results, case(Scheme::Ideal))?)
-    };
-    let deep = |scheme| {
-        let steals = results.by_depth(on_one_socket(scheme));
-        let below = steals.iter().skip(LAST_DEPTH as usize + 2).sum::<f64>();
-        Some(100.0 * below / steals.iter().sum::<f64>().max(1.0))
-    };
-    let steals = |hint| {
-        let each = CANDIDATES.map(|k| results.steals(on_one_socket(Scheme::DepthAware(k, hint))));
-        let each: Vec<f64> = each.into_iter().flatten().collect();
-        Some(mean(&each) / results.steals(on_one_socket(Scheme::Original))?)
     };
     vec![
         item(
             "fig. 3, Original over Cutoff on 32 cores",
-            Some(ORIGINAL_OVER_CUTOFF),
+            ORIGINAL_OVER_CUTOFF,
             Some(summary.original_over_cutoff_32),
             "times",
         ),
         item(
             "fig. 3, Original stops scaling at",
-            Some(STOPS_AT),
+            STOPS_AT,
             Some(f64::from(summary.original_scaling_stops_at)),
             "cores",
         ),
         item(
             "fig. 3, Cutoff over Ideal on 16 cores",
-            Some(1.0),
-            cutoff_over_ideal(16),
+            1.0,
+            cutoff_over_ideal(results, 16),
             "times",
-        ),
-        item(
-            "fig. 3, Cutoff over Ideal on 32 cores",
-            None,
-            cutoff_over_ideal(CORES),
-            "times",
-        ),
-        item(
-            "fig. 5, steals below depth 5 on 32 cores",
-            None,
-            deep(Scheme::Original),
-            "%",
         ),
         item(
             "fig. 6, gain of the shallowest of k, stale hints",
-            Some(GAIN_PERCENT),
+            GAIN_PERCENT,
             Some(summary.depth_aware_gain_stale_percent),
             "%",
         ),
         item(
             "fig. 7, its steals over Original's, stale hints",
-            Some(1.0),
-            steals(Hint::Stale),
-            "times",
-        ),
-        item(
-            "fig. 7, its steals over Original's, fresh hints",
-            None,
-            steals(Hint::Fresh),
+            1.0,
+            steals_over_original(results, Hint::Stale),
             "times",
         ),
     ]
@@ -271,6 +261,20 @@ pub(super) fn tables(results: &Results, quick: bool) -> Vec<Table> {
         let at = |steals: &[f64]| number(Some(steals.get(depth).copied().unwrap_or(0.0)), 1);
         vec![depth.to_string(), at(&original), at(&stale), at(&fresh)]
     });
+    let on_two_sockets = today().into_iter().map(|scheme| {
+        let over = |program| {
+            let case = |scheme| on_epyc2(scheme, program);
+            let time = |case| results.warm(case);
+            number(faster(time, case(scheme), case(Scheme::Cutoff)), 2)
+        };
+        let back = results.returned(on_epyc2(scheme, Program::Dense));
+        vec![
+            scheme.name(),
+            over(Program::Dense),
+            over(Program::Irregular),
+            number(back.map(|back| 100.0 * back), 0),
+        ]
+    });
     vec![
         Table {
             heading: "What the paper says",
@@ -303,6 +307,11 @@ pub(super) fn tables(results: &Results, quick: bool) -> Vec<Table> {
             "Repeated iterations on 32 cores: speed over Cutoff, pages of one socket / interleaved; leaves that came back to their core",
             &["", "dense", "sparse", "irregular", "came back, %"],
             warm,
+        ),
+        table(
+            "Repeated iterations on two sockets of today, 128 cores (epyc2; pages of one socket, one seed): speed over Cutoff",
+            &["", "dense", "irregular", "came back, %"],
+            on_two_sockets,
         ),
     ]
 }
@@ -372,6 +381,16 @@ pub(super) fn missed(results: &Results, summary: &Summary) -> Vec<String> {
     lines.push(format!(
         "with interleaved pages Original scales up to {interleaved} cores: the stop is one memory's, not the stealing's"
     ));
+    if let (Some(ideal), Some(fresh)) = (
+        cutoff_over_ideal(results, CORES),
+        steals_over_original(results, Hint::Fresh),
+    ) {
+        lines.push(format!(
+            "on 32 cores Cutoff has {ideal:.2} of Ideal; {:.0}% of Original's steals are deeper than an ideal run's; with fresh hints there are \
+             {fresh:.2} times as many steals",
+            deep_steals(results)
+        ));
+    }
     let list = |gains: &[f64]| {
         let gains: Vec<String> = gains.iter().map(|gain| format!("{gain:+.1}")).collect();
         gains.join(", ")

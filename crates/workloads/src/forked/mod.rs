@@ -7,6 +7,7 @@
 //! What is recorded are pieces: what a closure does between its beginning, its forks and joins, and its end. The depth of a piece is that
 //! of its closure in the tree of forks. So a piece whose predecessor is one level above it begins a closure; one whose predecessor is on
 //! its level goes on with the closure; and one whose predecessors are one level below it is a join, back in the closure that forked them.
+//! The first piece of a closure says the closure's work (`h:work=`).
 
 mod matmul;
 mod record;

@@ -40,6 +40,7 @@ struct Recorder<'a, S: ?Sized> {
     arrays: Vec<u64>,
     name: &'static str,
     depth: u32,
+    work: u64,
     /// The pieces that it waits for, and whether they fork it.
     waits: Vec<(u32, bool)>,
     done: Vec<Done>,
@@ -60,12 +61,18 @@ impl<S: Sink + ?Sized> Touches for Recorder<'_, S> {
 }
 
 impl<S: Sink + ?Sized> Recorder<'_, S> {
-    /// Begins a piece.
+    /// Begins a piece of a closure that has begun.
     fn begin(&mut self, name: &'static str, depth: u32, waits: &[(u32, bool)]) {
-        (self.name, self.depth) = (name, depth);
+        (self.name, self.depth, self.work) = (name, depth, 0);
         self.waits.clear();
         self.waits.extend_from_slice(waits);
         self.done.clear();
+    }
+
+    /// Begins the first piece of a closure that the piece `forks` forks.
+    fn begin_closure(&mut self, depth: u32, work: u64, forks: u32) {
+        self.begin("fork", depth, &[(forks, true)]);
+        self.work = work;
     }
 
     /// Ends the current piece, and returns its number.
@@ -76,6 +83,7 @@ impl<S: Sink + ?Sized> Recorder<'_, S> {
         let piece = Piece {
             name: self.name,
             depth: self.depth,
+            work: self.work,
             waits,
         };
         tasks.piece(&piece, |tape| {
@@ -114,10 +122,10 @@ impl<S: Sink + ?Sized> Recorder<'_, S> {
                 };
                 let depth = self.depth;
                 let forks = self.end()?;
-                self.begin("fork", depth + 1, &[(forks, true)]);
+                self.begin_closure(depth + 1, program.work(one), forks);
                 self.descend(program, one, low, first, parts[0])?;
                 let low = self.end()?;
-                self.begin("fork", depth + 1, &[(forks, true)]);
+                self.begin_closure(depth + 1, program.work(other), forks);
                 self.descend(program, other, high, second, parts[1])?;
                 let high = self.end()?;
                 self.begin("join", depth, &[(low, false), (high, false)]);
@@ -160,6 +168,7 @@ pub(super) fn record<P: Forked, S: Sink + ?Sized>(
         arrays,
         name: "",
         depth: 0,
+        work: 0,
         waits: Vec::new(),
         done: Vec::new(),
     };

@@ -110,7 +110,13 @@ fn the_tree_of_closures_follows_from_depths_and_dependencies() {
         ["init", "begin", "fork", "join", "end"]
     );
     let deeper = closures.iter().filter(|one| depth(one) == 1);
-    assert_eq!(deeper.count(), 2, "rows");
+    assert_eq!(deeper.clone().count(), 2, "rows");
+    // The first piece of a closure says how many products are below it.
+    let work = |piece: u32| trace.hint(piece, "work").map(str::to_owned);
+    let of_rows = deeper.map(|closure| work(closure[0]));
+    let of_rows: Vec<Option<String>> = of_rows.collect();
+    assert_eq!(of_rows, [Some("9".to_owned()), Some("18".to_owned())]);
+    assert_eq!(work(closures[0][2]), None);
     // A closure for one block of C has all of the inner dimension, and no fork.
     let single = closures.iter().filter(|one| names(one) == ["product"]);
     assert!(single.count() >= 1);

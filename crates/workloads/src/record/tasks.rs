@@ -54,6 +54,8 @@ pub(crate) struct Piece<'a> {
     pub(crate) name: &'static str,
     /// Of its closure in the tree of forks.
     pub(crate) depth: u32,
+    /// Of the first piece of a closure: the closure's relative work. 0: it is not said.
+    pub(crate) work: u64,
     /// The pieces that it waits for, and whether they fork it.
     pub(crate) waits: &'a [(u32, bool)],
 }
@@ -129,10 +131,13 @@ impl<'a, S: Sink + ?Sized> Tasks<'a, S> {
     ) -> Result<u32, TraceError> {
         let id = self.next;
         self.next += 1;
+        let said = piece.work.to_string();
+        let hints = [("work", said.as_str())];
         self.tape.sink.task(&NewTask {
             id,
             depth: piece.depth,
             name: Some(piece.name),
+            hints: &hints[..usize::from(piece.work > 0)],
             ..NewTask::default()
         })?;
         let stack = self.layout.stack(id, self.workers);
