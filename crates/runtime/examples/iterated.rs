@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The policies take turns, each turn is a run of many iterations, and the shortest run counts. Both programs fork down to pieces of some
-//! microseconds, and all compute the same bits: `stencil` is a heat equation on rows of 4 KiB, for grids of several sizes; `uneven` the same
+//! microseconds, and all compute the same bits. `stencil` is a heat equation on rows of 4 KiB, for grids of several sizes, `uneven` one
 //! with four times the work in the rows of the first quarter; `matmul` is the cache-oblivious product of square matrices in blocks of
 //! 32 x 32, added to the same result in each iteration.
 
