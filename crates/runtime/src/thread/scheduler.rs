@@ -133,14 +133,14 @@ impl<'a> Queues<'a> {
     /// Puts a thread at the head of this worker's queue: the worker runs it next.
     pub fn push(&mut self, thread: Runnable) {
         if let Some(right) = self.ours(thread) {
-            self.worker.threads.head().borrow_mut().push(right);
+            self.worker.threads.with_head(|head| head.push(right));
             self.announce();
         }
     }
 
     /// Takes and returns the thread at the head of this worker's queue.
     pub fn pop(&mut self) -> Option<Runnable> {
-        let popped = self.worker.threads.head().borrow_mut().pop();
+        let popped = self.worker.threads.with_head(tanada_queues::Head::pop);
         popped.map(Runnable::new)
     }
 

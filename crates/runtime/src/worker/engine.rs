@@ -370,6 +370,10 @@ impl<D: Dispatcher, O: Observer, M: Meter> Engine for Worker<D, O, M> {
         });
     }
 
+    fn may_have_tasks(&self) -> bool {
+        M::GOVERNS || EndOnPanic::around(|| self.dispatcher.may_have(self.core.id))
+    }
+
     fn run_one_of(&self, graph: *const GraphCore) -> bool {
         if M::GOVERNS && !self.is_active() {
             return false;

@@ -60,6 +60,9 @@ trait Engine {
     /// Hands the released tasks to the policy.
     fn hand_over(&self);
 
+    /// Returns whether the policy might have a task for this worker, or its governor something to decide.
+    fn may_have_tasks(&self) -> bool;
+
     /// Runs a task of `graph` that the policy has, and hands what it releases to the policy. Returns whether there may be more of them.
     fn run_one_of(&self, graph: *const GraphCore) -> bool;
 
@@ -152,6 +155,11 @@ impl WorkerCore {
         if self.graph.held.is_of_another(of) {
             self.settle();
         }
+    }
+
+    /// Returns whether the policy might have a task for this worker, or its governor something to decide.
+    pub(crate) fn may_have_tasks(&self) -> bool {
+        self.engine().may_have_tasks()
     }
 
     /// Runs a task that was registered in `graph` and that the policy has for this worker, inside of one that runs. Returns whether there
