@@ -124,7 +124,8 @@ impl<'p, H: Hint> Builder<'p, H> {
         unsafe { self.make(body, true, now) }.map(|(handle, ())| handle)
     }
 
-    /// As [`Builder::spawn`], and the thread may go on with another worker whenever it was suspended.
+    /// As [`Builder::spawn`], and the thread may go on with another worker whenever it was suspended: also in this function, if it creates
+    /// an untied thread in a pool whose [`Scheduler`](super::Scheduler) runs that one [first](super::First::Child).
     ///
     /// # Errors
     /// As [`Builder::spawn`].
@@ -142,7 +143,30 @@ impl<'p, H: Hint> Builder<'p, H> {
         body: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<JoinHandle<T>> {
         // SAFETY: the closure borrows nothing; the rest is the caller's contract.
-        unsafe { self.make(body, false, now) }.map(|(handle, ())| handle)
+        unsafe { self.make_untied(body) }
+    }
+
+    /// Creates an untied thread and makes it ready, or runs it instead of this one, as the scheduler says.
+    ///
+    /// # Safety
+    /// As [`Builder::make`], not tied.
+    pub(super) unsafe fn make_untied<T: Send>(
+        self,
+        body: impl FnOnce() -> T + Send,
+    ) -> io::Result<JoinHandle<T>> {
+        let hand_on = |worker: Option<&WorkerCore>, pool: &PoolShared, right| match worker {
+            Some(worker) if worker.forks_to_child() => Some(right),
+            _ => {
+                now(worker, pool, right);
+                None
+            }
+        };
+        // SAFETY: the caller's contract.
+        let (handle, child) = unsafe { self.make(body, false, hand_on) }?;
+        if let Some(child) = child {
+            shared::leave_to_child(child);
+        }
+        Ok(handle)
     }
 
     /// As [`Builder::spawn`], but the thread does not become ready before its [`Runnable`] is used.

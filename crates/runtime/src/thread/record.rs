@@ -70,12 +70,44 @@ unsafe impl Stack for Raw {
 }
 
 /// Why a thread gave its worker back, in one word that the switch of stacks carries in a register: the address of the worker if it yields,
-/// else [`Left::Parked`]. The address is that of the worker which has resumed it, and follows from the OS thread alone: so the worker can
+/// else one of the others. The address is that of the worker which has resumed it, and follows from the OS thread alone: so the worker can
 /// go on while the processor still waits for the words of its stack, which it has just left and comes back to.
 type Word = usize;
 
 /// [`Word`] of a thread that parks.
 const PARKS: Word = 1;
+
+/// [`Word`] of a thread that lets another one run which it has created.
+const FORKS: Word = 2;
+
+impl Raw {
+    /// Returns the stack of the slot below the address `base`.
+    #[inline(always)]
+    fn new(slot: NonNull<Header>, class: usize, base: usize) -> Self {
+        let address = |address: usize| NonZero::new(address).expect("no slot is at 0");
+        Raw {
+            base: address(base & !15),
+            limit: address(stack::limit_of(slot, class)),
+        }
+    }
+}
+
+/// What the coroutine of the slot's thread does: runs `body`, and leaves its result where the thread's handle finds it.
+#[inline(always)]
+fn run<T, F: FnOnce() -> T>(slot: NonNull<Header>, yielder: &Yielder<(), Word>, body: F) {
+    // SAFETY: the header outlives the coroutine, and this thread has the right to run it.
+    unsafe { slot.as_ref() }.yielder.set(yielder);
+    let outcome = outcome_of::<T>(slot);
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        let result = body();
+        // SAFETY: nobody else looks before the thread has ended. It holds `None`.
+        unsafe { outcome.write(Some(Ok(result))) };
+    }));
+    if let Err(panic) = ended {
+        // SAFETY: as above.
+        unsafe { outcome.write(Some(Err(panic))) };
+    }
+}
 
 type Body = Coroutine<(), Word, (), Raw>;
 
@@ -94,6 +126,8 @@ pub(super) enum Left {
     Ended,
     /// It lets others run, and another worker has it.
     Gone,
+    /// It lets a thread run that it has created.
+    Forked,
 }
 
 /// What a thread waits for, for reports.
@@ -159,10 +193,10 @@ pub(crate) struct Header {
     /// The pool, which is open until the thread has ended.
     pool: Cell<*const PoolShared>,
     tied: Cell<bool>,
-    /// Whether `waker` was ever set.
-    polled: AtomicBool,
     class: Cell<u8>,
     digest: Cell<u16>,
+    /// Whether `waker` was ever set.
+    polled: AtomicBool,
     body: UnsafeCell<MaybeUninit<Body>>,
     /// What follows from the types that the creator knows, until the outcome and the hint are dropped.
     types: Cell<Option<&'static Types>>,
@@ -283,36 +317,22 @@ impl Header {
         body: F,
     ) {
         let (outcome, place) = (outcome_of::<T>(slot), hint_of::<H, T>(slot));
-        // The library takes small closures only, so this one does not go into the coroutine's.
-        let code = below::<F>(place.addr());
         // SAFETY: the places lie in the slot, above the stack.
         unsafe {
             outcome.write(None);
             place.write(hint);
-            code.write(body);
         }
+        // The coroutine's closure is one word: a larger one would be stored word by word and loaded as a whole, for which a processor has
+        // to wait, and the library takes small ones only.
+        let code = below::<F>(place.addr());
+        // SAFETY: as above.
+        unsafe { code.write(body) };
         let run = move |yielder: &Yielder<(), Word>, ()| {
-            // SAFETY: the header outlives the coroutine, and this thread has the right to run it.
-            unsafe { slot.as_ref() }.yielder.set(yielder);
-            let outcome = outcome_of::<T>(slot);
             let code = below::<F>(hint_of::<H, T>(slot).addr());
             // SAFETY: it was written above, and the coroutine begins once.
-            let body = unsafe { code.read() };
-            let ended = catch_unwind(AssertUnwindSafe(|| {
-                let result = body();
-                // SAFETY: nobody else looks before the thread has ended. It holds `None`.
-                unsafe { outcome.write(Some(Ok(result))) };
-            }));
-            if let Err(panic) = ended {
-                // SAFETY: as above.
-                unsafe { outcome.write(Some(Err(panic))) };
-            }
+            run::<T, F>(slot, yielder, unsafe { code.read() });
         };
-        let address = |address: usize| NonZero::new(address).expect("no slot is at 0");
-        let raw = Raw {
-            base: address(code.addr() & !15),
-            limit: address(stack::limit_of(slot, class)),
-        };
+        let raw = Raw::new(slot, class, code.addr());
         // SAFETY: a slot that was prepared has valid fields; a free one holds no coroutine. What the closure uses lives as long as the
         // thread.
         unsafe {
@@ -382,11 +402,12 @@ impl Header {
         // SAFETY: the caller alone touches the coroutine, which exists until it has returned.
         let body = unsafe { (*self.body.get()).assume_init_mut() };
         match body.resume(()) {
-            CoroutineResult::Yield(PARKS) => Err(Left::Parked),
-            CoroutineResult::Yield(worker) => {
-                let worker = ptr::with_exposed_provenance_mut(worker);
+            CoroutineResult::Yield(word) if word > FORKS => {
+                let worker = ptr::with_exposed_provenance_mut(word);
                 Ok(NonNull::new(worker).expect("no worker is at 0"))
             }
+            CoroutineResult::Yield(PARKS) => Err(Left::Parked),
+            CoroutineResult::Yield(_) => Err(Left::Forked),
             CoroutineResult::Return(()) => {
                 // SAFETY: nobody resumes it any more. This tells sanitizers that its stack is free.
                 unsafe { (*self.body.get()).assume_init_drop() };
@@ -402,6 +423,12 @@ impl Header {
     #[inline(always)]
     pub(super) fn leave_to_park(&self) {
         self.leave(PARKS);
+    }
+
+    /// As [`Header::leave_to_park`], to let the thread run that was put into its worker's place for it.
+    #[inline(always)]
+    pub(super) fn leave_to_child(&self) {
+        self.leave(FORKS);
     }
 
     /// As [`Header::leave_to_park`], to let others run. `worker` is the one that runs this thread.

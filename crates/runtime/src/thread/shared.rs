@@ -14,7 +14,7 @@
 //! holds back those that have ended on it, and gives these back when it finds no thread.
 
 use super::record::{Header, Left, Plan};
-use super::scheduler::{Queues, Runnable, Scheduler, Why};
+use super::scheduler::{First, Queues, Runnable, Scheduler, Why};
 use super::stack;
 use crate::fork::Lane;
 use crate::fork::reach::Base;
@@ -30,6 +30,7 @@ use std::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
+use std::time::Duration;
 use tanada_policy::{Origin, Placement};
 use tanada_queues::sync::atomic::AtomicUsize;
 use tanada_queues::{Head, Injector, Mailbox, Ready, Tail, run_queue};
@@ -92,6 +93,12 @@ pub(crate) struct ThreadLocal {
     number: Cell<u64>,
     numbers: Cell<u64>,
     signals: Cell<bool>,
+    /// Threads in the ring that wait for something else than a thread, and let others run meanwhile.
+    helpers: Cell<usize>,
+    /// How often in a row one of those has found nothing but others of the kind.
+    vain: Cell<usize>,
+    /// A new thread, for which its parent leaves this worker.
+    child: Cell<Option<Ready>>,
     /// Whether the scheduler is asked: meanwhile this worker's thread must not be suspended.
     asking: Cell<bool>,
 }
@@ -110,12 +117,14 @@ struct Around<'a> {
 struct Ring {
     first: Cell<Option<&'static Header>>,
     last: Cell<Option<&'static Header>>,
+    len: Cell<usize>,
 }
 
 impl Ring {
     #[inline]
     fn push_back(&self, right: Ready) {
         let thread = Header::of(&right);
+        self.len.set(self.len.get() + 1);
         thread.next.set(None);
         match self.last.replace(Some(thread)) {
             Some(last) => last.next.set(Some(thread)),
@@ -125,6 +134,7 @@ impl Ring {
 
     fn push_front(&self, right: Ready) {
         let thread = Header::of(&right);
+        self.len.set(self.len.get() + 1);
         let before = self.first.replace(Some(thread));
         thread.next.set(before);
         if before.is_none() {
@@ -136,18 +146,25 @@ impl Ring {
     /// `None`, and does nothing, if there is none.
     #[inline(always)]
     fn take_turns(&self, thread: &'static Header) -> Option<&'static Header> {
-        let next = self.first.get()?;
+        let (next, last) = (self.first.get()?, self.last.replace(Some(thread)));
         thread.next.set(None);
-        if let Some(last) = self.last.replace(Some(thread)) {
-            last.next.set(Some(thread));
+        match last {
+            // Two threads take turns, and nothing has to be read that was just written.
+            Some(last) if std::ptr::eq(next, last) => self.first.set(Some(thread)),
+            last => {
+                if let Some(last) = last {
+                    last.next.set(Some(thread));
+                }
+                self.first.set(next.next.get());
+            }
         }
-        self.first.set(next.next.get());
         Some(next)
     }
 
     #[inline]
     fn pop_front(&self) -> Option<Ready> {
         let thread = self.first.get()?;
+        self.len.set(self.len.get() - 1);
         let next = thread.next.get();
         self.first.set(next);
         if next.is_none() {
@@ -192,6 +209,9 @@ impl ThreadShared {
             number: Cell::new(0),
             numbers: Cell::new(0),
             signals: Cell::new(false),
+            helpers: Cell::new(0),
+            vain: Cell::new(0),
+            child: Cell::new(None),
             asking: Cell::new(false),
         }
     }
@@ -417,7 +437,7 @@ impl PoolShared {
         match self.threads.scheduler() {
             None => worker.threads.with_head(|head| match why {
                 Why::Yielded => head.push_last(right),
-                Why::New | Why::Woken => head.push(right),
+                Why::New | Why::Woken | Why::Forked => head.push(right),
             }),
             Some(scheduler) => worker.ask_scheduler(|queues| {
                 scheduler.ready(queues, Runnable::new(right), why);
@@ -478,6 +498,25 @@ pub(super) fn park(thread: &Header) {
     }
 }
 
+/// Lets the new thread `child` run instead of this one, which made it: see [`WorkerCore::forks_to_child`].
+#[inline(always)]
+pub(super) fn leave_to_child(child: Ready) {
+    let parent = leaving();
+    put_child(child);
+    if let Some(parent) = parent {
+        parent.leave_to_child();
+    }
+}
+
+/// Puts a new thread where this worker finds it when its parent has left.
+#[inline(never)]
+fn put_child(child: Ready) {
+    worker::with_any(|worker| match worker {
+        Some(worker) => worker.threads.child.set(Some(child)),
+        None => super::handle::schedule_elsewhere(child),
+    });
+}
+
 /// As [`leaving`], with the worker.
 #[inline(never)]
 pub(super) fn yielding() -> Option<(&'static Header, NonNull<WorkerCore>)> {
@@ -522,6 +561,16 @@ impl WorkerCore {
         }
     }
 
+    /// Returns whether a new untied thread runs before the one that this worker runs, which creates it.
+    pub(super) fn forks_to_child(&self) -> bool {
+        let scheduler = self.pool().threads.scheduler();
+        let first = || scheduler.is_some_and(|scheduler| scheduler.first() == First::Child);
+        let may_leave = self
+            .current_thread()
+            .is_some_and(|thread| !thread.is_tied());
+        may_leave && !self.threads.asking.get() && EndOnPanic::around(first)
+    }
+
     /// Returns the lightweight thread on whose stack this worker runs.
     pub(crate) fn current_thread(&self) -> Option<&'static Header> {
         self.threads.current.get()
@@ -532,8 +581,10 @@ impl WorkerCore {
     pub(super) fn count_thread(&self) {
         let credit = &self.threads.credit;
         if credit.get() == 0 {
-            self.pool().forks.keep_many(AHEAD);
-            credit.set(AHEAD);
+            // A worker without a loop never comes to give back what it has counted in advance.
+            let ahead = if self.adopted.get() { 1 } else { AHEAD };
+            self.pool().forks.keep_many(ahead);
+            credit.set(ahead);
         }
         credit.set(credit.get() - 1);
     }
@@ -713,6 +764,14 @@ impl WorkerCore {
                     self.pool().make_ready(Some(self), right, Why::Woken);
                 }
             }
+            Left::Forked => {
+                // SAFETY: its right was used up when it was resumed.
+                let parent = unsafe { thread.ready() };
+                self.pool().make_ready(Some(self), parent, Why::Forked);
+                if let Some(child) = self.threads.child.take() {
+                    self.pool().make_ready(Some(self), child, Why::New);
+                }
+            }
             Left::Gone => {}
         }
         false
@@ -749,6 +808,14 @@ impl WorkerCore {
         };
         // A scheduler may return a thread of another pool.
         stolen.and_then(|thread| Queues::of(self).ours(thread))
+    }
+
+    /// Returns whether threads are queued that a scheduler of the program's own may take, and has not taken when it was asked.
+    pub(crate) fn leaves_threads_to_others(&self) -> bool {
+        let (pool, me) = (self.pool(), self.id.index());
+        let threads = &pool.threads;
+        // In a schedule, time decides nothing.
+        threads.scheduler.is_some() && pool.schedule.is_none() && threads.may_have(me)
     }
 
     /// Calls the user's scheduler. A panic of it ends the process: threads in its hands would be lost to those that wait for them.
@@ -886,16 +953,45 @@ impl WorkerCore {
         match self.current_thread() {
             None => self.run_threads(other, &is_done),
             Some(thread) => {
+                self.rest_if_vain(&other, &is_done);
                 // Threads in the ring are this worker's.
                 Header::of(&other).goes_to(self);
                 self.threads.ring.push_front(other);
                 // This worker is the calling OS thread's, and stays so until the switch.
                 debug_assert!(leaving().is_some_and(|here| std::ptr::eq(here, thread)));
+                let helpers = &self.threads.helpers;
+                helpers.set(helpers.get() + 1);
+                // It is pinned, and comes back to this worker.
                 thread.leave_to_yield(NonNull::from(self));
+                helpers.set(helpers.get() - 1);
             }
         }
         self.settle_threads();
         Some(is_done())
+    }
+
+    /// A thread of this worker waits for a job, a graph or a call, and is about to let `other` run. If `other` does nothing but wait for
+    /// such a thing, too, as all others here, and none of them has come to its end for some time, this worker sleeps for a moment: whoever
+    /// opens what one of them waits for need not know that the worker sleeps.
+    fn rest_if_vain(&self, other: &Ready, is_done: impl Fn() -> bool) {
+        /// They look as often before the worker sleeps.
+        const LOOKS: usize = 64;
+        const REST: Duration = Duration::from_micros(500);
+        let (local, pool) = (&self.threads, self.pool());
+        // `other` was taken out of the ring.
+        let helps =
+            Header::of(other).is_pinned() && local.ring.len.get() + 1 == local.helpers.get();
+        let vain = if helps { local.vain.get() + 1 } else { 0 };
+        let most = LOOKS.max(local.helpers.get() + 1);
+        local.vain.set(vain % most);
+        if vain == most && pool.schedule.is_none() {
+            pool.wait_in_a_task(|| {
+                let other = || self.is_called() || pool.forks.has_jobs() || self.may_have_threads();
+                if !is_done() && !other() {
+                    crate::parking::park_timeout(REST);
+                }
+            });
+        }
     }
 
     /// Runs a job or a slice of a thread, if there is one for this worker, which is in a task. Returns whether there was.

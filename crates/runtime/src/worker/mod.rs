@@ -48,6 +48,8 @@ pub(crate) struct WorkerCore {
     pub(crate) forks: ForkLocal,
     /// What the layer of lightweight threads keeps in each worker.
     pub(crate) threads: ThreadLocal,
+    /// Whether it has no loop: it runs something only while it waits.
+    pub(crate) adopted: Cell<bool>,
     /// The [`Worker`] around this core, while its thread runs tasks.
     engine: Cell<Option<NonNull<dyn Engine>>>,
 }
@@ -82,6 +84,7 @@ impl WorkerCore {
             stack,
             released: RefCell::default(),
             graph: GraphLocal::default(),
+            adopted: Cell::new(false),
             engine: Cell::new(None),
         }
     }
