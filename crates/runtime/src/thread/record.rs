@@ -294,7 +294,10 @@ impl Header {
         header.polled.store(false, Relaxed);
         header.class.set(plan.class as u8);
         header.digest.set(plan.digest);
-        header.graph.set(ptr::null());
+        debug_assert!(
+            !header.is_in_a_graph(),
+            "a thread ends outside of all tasks"
+        );
         header.pool.set(plan.pool);
         let name = plan.name.map_or("", Name::as_str);
         // A reader that sees one of these sees, too, that the number has been 0 meanwhile.

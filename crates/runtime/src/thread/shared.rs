@@ -367,8 +367,8 @@ pub(super) fn begin_usual() -> Option<Begun> {
         if worker.pool().threads.scheduler.is_some() {
             return None;
         }
+        // Where a free slot is, `deadlock::used` was called when it was taken from the process.
         let slot = worker.threads.take_slot()?;
-        super::deadlock::used();
         worker.count_thread();
         let plan = Plan {
             pool: worker.pool(),
