@@ -2,7 +2,7 @@
 
 use super::{Alive, Light, OWN, checked, found, resident, timed};
 use crate::Fallible;
-use may::coroutine::{JoinHandle, yield_now};
+use may::coroutine::{JoinHandle, sleep, yield_now};
 use may::sync::{SyncFlag, spsc};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -103,7 +103,8 @@ impl Light for May {
                     })
                     .collect();
                 while waiting.load(Ordering::Relaxed) < threads {
-                    yield_now();
+                    // With one worker, a coroutine that yields all the time keeps the others from starting.
+                    sleep(Duration::from_millis(1));
                 }
                 let bytes = resident().map_err(|error| error.to_string());
                 gate.fire();
