@@ -180,7 +180,10 @@ mod tests {
                 positive(light.ping_pong(100));
             }
             let alive = light.alive(1000).expect("it runs");
-            assert!(alive.bytes >= 500 * OWN as u64, "{kind:?}: {alive:?}");
+            assert!(!alive.time.is_zero());
+            // The others of this process use memory that the first ones have left; goroutines are in a process of their own.
+            let is_first = kind == Kind::Tanada(false) || kind == go;
+            assert!(!is_first || alive.bytes >= 500 * OWN as u64, "{alive:?}");
         }
     }
 
