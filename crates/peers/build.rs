@@ -148,6 +148,10 @@ fn main() {
         .compile("peers_cholesky");
     // Shared objects of native peers call the bodies in this executable.
     println!("cargo::rustc-link-arg-bins=-rdynamic");
+    match compile_go(&out) {
+        Ok(path) => println!("cargo::rustc-env=PEERS_NATIVE_GO={}", path.display()),
+        Err(why) => println!("cargo::rustc-env=PEERS_ABSENT_GO={why}"),
+    }
     for native in NATIVES {
         match compile(native, &out) {
             Ok(path) => println!(
@@ -157,6 +161,35 @@ fn main() {
             ),
             Err(why) => println!("cargo::rustc-env=PEERS_ABSENT_{}={why}", native.key),
         }
+    }
+}
+
+/// Compiles the goroutines of the case `threads`, a program of its own, without a look at the network.
+fn compile_go(out: &Path) -> Result<PathBuf, String> {
+    let path = out.join("peer-threads");
+    let made = Command::new("go")
+        .args(["build", "-o"])
+        .arg(&path)
+        .arg("native/threads.go")
+        .env("GOCACHE", out.join("go-cache"))
+        .env("GOPATH", out.join("go"))
+        .envs([
+            ("GO111MODULE", "off"),
+            ("GOTOOLCHAIN", "local"),
+            ("GOPROXY", "off"),
+            ("GOFLAGS", ""),
+            ("CGO_ENABLED", "0"),
+        ])
+        .output();
+    match made {
+        Ok(made) if made.status.success() => Ok(path),
+        Ok(made) => {
+            for line in String::from_utf8_lossy(&made.stderr).lines() {
+                println!("cargo::warning={line}");
+            }
+            Err("native/threads.go needs Go 1.22 or newer (go.dev/dl)".to_owned())
+        }
+        Err(_) => Err("not installed (Debian: apt install golang-go, 1.22 or newer)".to_owned()),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::Fallible;
 use crate::cases::Case;
 use crate::native::Shared;
 use crate::programs::forks::{KERNELS, Kernel, NATIVE_KERNELS};
+use crate::programs::light;
 use crate::programs::lines::{ICEORYX, Kind};
 use crate::programs::{
     Chili, CholeskyCounters, Dinero, FLATS, Ffmpeg, Flat, ForkUnion, Forte, GROWTHS, Growth,
@@ -57,6 +58,8 @@ enum Start {
     Published(u64, u64, u64),
     /// Messages from one thread to another; `None`: the machine's jitter alone.
     Line(Option<Kind>),
+    /// Lightweight threads.
+    Light(light::Kind),
     /// The path of a shared object, or why there is none; and what it runs.
     Shared(Option<&'static str>, Option<&'static str>, Native),
 }
@@ -236,6 +239,22 @@ fn others() -> Vec<Peer> {
             "iceoryx2: publish and subscribe in shared memory, and its events for receivers that sleep"
         ANY "floor/timer" [messages] => Start::Line(None);
             "a thread that sleeps: the machine's jitter"
+        ANY "tanada/tied" [threads] => Start::Light(light::Kind::Tanada(false));
+            "threads that stay on the worker on which they have started"
+        ANY "tanada/untied" [threads] => Start::Light(light::Kind::Tanada(true));
+            "threads that other workers may take whenever they wait"
+        ANY "may" [threads] => Start::Light(light::Kind::May);
+            "may: stackful coroutines, its channels for one sender"
+        ONE "floor/corosensei" [threads] => Start::Light(light::Kind::Corosensei);
+            "coroutines without a scheduler, resumed by hand: what Tanada's threads stand on"
+        ANY "tokio" [threads] => Start::Light(light::Kind::Tokio(false));
+            "tokio: tasks, which have no stacks, on its threads that steal"
+        ONE "tokio/current-thread" [threads] => Start::Light(light::Kind::Tokio(true));
+            "tokio: tasks on its runtime of one thread"
+        ANY "os-threads" [threads] => Start::Light(light::Kind::Os);
+            "threads of the operating system, on as many hardware threads as workers"
+        ANY "goroutines" [threads] => Start::Light(light::Kind::Go(option_env!("PEERS_NATIVE_GO")));
+            "Go: goroutines and its channels, GOMAXPROCS as many as workers"
         ONE "published/zsim-simple" [smt] => Start::Published(1_500_000_000, 1, 16);
             "zsim, 1024 simple cores: up to 1,500 M on 16 host cores, here for one (ISCA 2013, abstract)"
     }
@@ -299,6 +318,13 @@ impl Start {
     fn absent(self) -> Option<String> {
         let (program, remedy) = match self {
             Start::Shared(None, why, _) => return Some(why.unwrap_or("not compiled").to_owned()),
+            Start::Light(light::Kind::Go(None)) => {
+                return Some(
+                    option_env!("PEERS_ABSENT_GO")
+                        .unwrap_or("not compiled")
+                        .to_owned(),
+                );
+            }
             Start::Line(Some(Kind::Iceoryx)) if !ICEORYX => {
                 let why = "built without it (cargo run --release -p peers --features iceoryx2)";
                 return Some(why.to_owned());
@@ -403,6 +429,14 @@ impl Peer {
         }
     }
 
+    /// Returns whose lightweight threads the peer has; `None` if it has none.
+    pub(crate) fn light(&self) -> Option<light::Kind> {
+        match self.start {
+            Start::Light(kind) => Some(kind),
+            _ => None,
+        }
+    }
+
     /// Starts the peer's workers in this process and returns its program for `case`.
     ///
     /// # Errors
@@ -422,7 +456,7 @@ impl Peer {
             Start::Valgrind(tool) => Box::new(Valgrind::open(tool)),
             Start::Dinero => Box::new(Dinero::open(case)?),
             Start::Threads => Box::new(Threads::open()?),
-            Start::Line(_) => return Err("it runs no tasks".into()),
+            Start::Line(_) | Start::Light(_) => return Err("it runs no tasks".into()),
             Start::Published(instructions, seconds, cores) => Box::new(Published {
                 instructions,
                 seconds,

@@ -3,16 +3,18 @@
 //! These are the operations of paper 5 (section 3). A task that lies nearest to the tail is the next to be stolen and the last to be run
 //! by the owner.
 //!
-//! The queue is a [deque](crate::deque()) with an *outer part* behind its old end, which holds what was pushed at the tail:
+//! The queue is a [deque](crate::deque()) with a *waiting line* and an *outer part* behind its old end. The line holds what the owner put
+//! behind its own tasks ([`Head::push_last`]), the outer part what was pushed at the tail:
 //!
 //! ```text
-//! head [ the deque, newest first ][ the outer part, under a lock ] tail
+//! head [ the deque, newest first ][ the line, oldest first ][ the outer part, under a lock ] tail
 //! ```
 //!
-//! So the owner's own tasks cost what they cost in a deque, and only pushes at the tail take a lock. A pop at the tail takes from the
-//! outer part first, the owner's pop takes from the deque first.
+//! So the owner's own tasks cost what they cost in a deque, and only pushes at the tail take a lock. The line is a deque, too, of which
+//! all take the oldest: tasks that let others go first take turns, at two locked instructions each. A pop at the tail takes from the
+//! outer part first, then from the line, then from the deque; the owner's pop the other way round.
 //!
-//! Each task is taken once, because each of the two parts ensures that. The order is exact as long as operations do not overlap. A pop at
+//! Each task is taken once, because each of the three parts ensures that. The order is exact as long as operations do not overlap. A pop at
 //! the tail that overlaps a push at the tail may find the outer part empty and take the oldest of the deque, as if it had come earlier.
 
 use std::collections::VecDeque;
@@ -74,19 +76,29 @@ impl Outer {
 /// assert_eq!(head.pop().unwrap().handle(), 3);
 /// ```
 pub fn run_queue() -> (Head, Tail) {
-    let (owner, stealer) = deque();
+    let ((owner, stealer), (line, waiting)) = (deque(), deque());
     let outer = Arc::new(Outer::default());
     let head = Head {
         owner,
+        line,
+        waiting: waiting.clone(),
         outer: Arc::clone(&outer),
     };
-    (head, Tail { stealer, outer })
+    let tail = Tail {
+        stealer,
+        waiting,
+        outer,
+    };
+    (head, tail)
 }
 
 /// The owner's side of a run queue. It can move between threads but not be shared.
 #[derive(Debug)]
 pub struct Head {
     owner: Owner,
+    /// Where the owner puts what goes into the line, and where it takes that as a thief does.
+    line: Owner,
+    waiting: Stealer,
     outer: Arc<Outer>,
 }
 
@@ -97,12 +109,33 @@ impl Head {
         self.owner.push(task);
     }
 
+    /// Puts a task behind all that the owner has put into the queue: the owner takes it after those, and a thief before those that were
+    /// put at the head.
+    #[inline]
+    pub fn push_last(&mut self, task: Ready) {
+        self.line.push(task);
+    }
+
     /// Takes and returns the task at the head.
     #[inline]
     pub fn pop(&mut self) -> Option<Ready> {
-        match self.owner.pop() {
-            None if !self.outer.is_empty() => self.outer.with(VecDeque::pop_front),
-            newest => newest,
+        self.owner.pop().or_else(|| self.pop_behind())
+    }
+
+    /// Takes and returns the first task of the line, else of the outer part.
+    #[inline]
+    fn pop_behind(&mut self) -> Option<Ready> {
+        loop {
+            match self.waiting.steal() {
+                Steal::Taken(oldest) => return Some(oldest),
+                // Another thread took one: this ends.
+                Steal::Retry => crate::sync::spin_loop(),
+                Steal::Empty | Steal::Refused => break,
+            }
+        }
+        match self.outer.is_empty() {
+            true => None,
+            false => self.outer.with(VecDeque::pop_front),
         }
     }
 
@@ -114,13 +147,13 @@ impl Head {
 
     /// Returns the number of tasks at some moment during the call.
     pub fn len(&self) -> usize {
-        self.owner.len() + self.outer.length.load(Ordering::SeqCst)
+        self.owner.len() + self.line.len() + self.outer.length.load(Ordering::SeqCst)
     }
 
     /// Returns whether there was no task at some moment during the call.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.owner.is_empty() && self.outer.is_empty()
+        self.owner.is_empty() && self.line.is_empty() && self.outer.is_empty()
     }
 }
 
@@ -128,6 +161,7 @@ impl Head {
 #[derive(Clone, Debug)]
 pub struct Tail {
     stealer: Stealer,
+    waiting: Stealer,
     outer: Arc<Outer>,
 }
 
@@ -149,7 +183,13 @@ impl Tail {
     #[inline]
     pub fn pop_if(&self, accept: impl FnOnce(u16) -> bool) -> Steal {
         if self.outer.is_empty() {
-            return self.stealer.steal_if(accept);
+            // It is called once: a deque that is empty asks nothing.
+            let mut accept = Some(accept);
+            let mut ask = |digest| accept.take().is_some_and(|accept| accept(digest));
+            return match self.waiting.steal_if(&mut ask) {
+                Steal::Empty => self.stealer.steal_if(ask),
+                other => other,
+            };
         }
         self.outer.with(|tasks| match tasks.back() {
             // Another thread was faster.
@@ -165,13 +205,16 @@ impl Tail {
     pub fn peek(&self) -> Option<u16> {
         match self.outer.tail.load(Ordering::Relaxed) {
             0 => {
-                let mut seen = None;
-                let refused = self.stealer.steal_if(|digest| {
-                    seen = Some(digest);
-                    false
-                });
-                debug_assert!(!matches!(refused, Steal::Taken(_)));
-                seen
+                let look = |stealer: &Stealer| {
+                    let mut seen = None;
+                    let refused = stealer.steal_if(|digest| {
+                        seen = Some(digest);
+                        false
+                    });
+                    debug_assert!(!matches!(refused, Steal::Taken(_)));
+                    seen
+                };
+                look(&self.waiting).or_else(|| look(&self.stealer))
             }
             tail => Some(tail as u16),
         }
@@ -179,12 +222,12 @@ impl Tail {
 
     /// Returns the number of tasks at some moment during the call.
     pub fn len(&self) -> usize {
-        self.stealer.len() + self.outer.length.load(Ordering::SeqCst)
+        self.stealer.len() + self.waiting.len() + self.outer.length.load(Ordering::SeqCst)
     }
 
     /// Returns whether there was no task at some moment during the call. `SeqCst`: see the crate's promise to sleepers.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.stealer.is_empty() && self.outer.is_empty()
+        self.stealer.is_empty() && self.waiting.is_empty() && self.outer.is_empty()
     }
 }

@@ -110,3 +110,59 @@ fn a_push_at_the_tail_is_seen_by_a_sleeper() {
         assert!(!sleeps || woken);
     });
 }
+
+/// A task in the line is taken once, by the owner or by a thief, also while the owner puts another one behind it.
+#[test]
+fn the_line_is_taken_once() {
+    loom::model(|| {
+        let (mut head, tail) = run_queue();
+        head.push_last(task(1));
+        let thief = thread::spawn(move || pop(&tail));
+        head.push_last(task(2));
+        let mut taken: Vec<u64> = head.pop().map(|task| task.handle()).into_iter().collect();
+        taken.extend(thief.join().unwrap());
+        taken.extend(drain(&mut head));
+        assert_each_once(taken, 2);
+    });
+}
+
+/// The last task at the head, which the owner takes as a thief does, and two thieves.
+#[test]
+fn the_last_task_is_taken_once() {
+    loom::model(|| {
+        let (mut head, tail) = run_queue();
+        head.push(task(1));
+        let other = tail.clone();
+        let thieves = [tail, other].map(|tail| thread::spawn(move || pop(&tail)));
+        let mut taken: Vec<u64> = head.pop().map(|task| task.handle()).into_iter().collect();
+        for thief in thieves {
+            taken.extend(thief.join().unwrap());
+        }
+        head.push(task(2));
+        taken.extend(drain(&mut head));
+        assert_each_once(taken, 2);
+    });
+}
+
+/// A sleeper that announces itself and finds the queue empty is seen by an owner that puts a task into the line.
+#[test]
+fn a_push_into_the_line_is_seen_by_a_sleeper() {
+    use tanada_queues::sync::Arc;
+    use tanada_queues::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use tanada_queues::sync::total_order;
+    loom::model(|| {
+        let (mut head, tail) = run_queue();
+        let sleepers = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&sleepers);
+        let owner = thread::spawn(move || {
+            head.push_last(task(1));
+            total_order();
+            seen.load(SeqCst)
+        });
+        sleepers.store(1, SeqCst);
+        total_order();
+        let sleeps = tail.is_empty();
+        let woken = owner.join().unwrap() == 1;
+        assert!(!sleeps || woken);
+    });
+}

@@ -16,6 +16,7 @@ const MANY: u64 = if cfg!(miri) { 200 } else { 50_000 };
 #[derive(Clone, Copy, Debug)]
 enum Step {
     PushHead,
+    PushLast,
     PopHead,
     PopExactly,
     PushTail,
@@ -26,6 +27,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => Just(Step::PushHead),
+        2 => Just(Step::PushLast),
         2 => Just(Step::PopHead),
         1 => Just(Step::PopExactly),
         2 => Just(Step::PushTail),
@@ -34,36 +36,71 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Its parts, each with the head's end in front.
+#[derive(Default)]
+struct Model {
+    deque: VecDeque<u64>,
+    line: VecDeque<u64>,
+    outer: VecDeque<u64>,
+}
+
+impl Model {
+    fn len(&self) -> usize {
+        self.deque.len() + self.line.len() + self.outer.len()
+    }
+
+    fn pop_head(&mut self) -> Option<u64> {
+        let parts = [&mut self.deque, &mut self.line, &mut self.outer];
+        parts.into_iter().find_map(VecDeque::pop_front)
+    }
+
+    /// What a pop at the tail takes.
+    fn tail(&self) -> Option<u64> {
+        let all = [self.outer.back(), self.line.front(), self.deque.back()];
+        all.into_iter().flatten().next().copied()
+    }
+
+    fn pop_tail(&mut self) -> Option<u64> {
+        let last = self.outer.pop_back().or_else(|| self.line.pop_front());
+        last.or_else(|| self.deque.pop_back())
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 8 } else { 256 }))]
 
-    /// One thread sees a list whose front is the head and whose back is the tail.
+    /// One thread sees the list that the module describes.
     #[test]
-    fn is_a_list(steps in proptest::collection::vec(step(), 0..300)) {
+    fn is_three_lists(steps in proptest::collection::vec(step(), 0..300)) {
         let (mut head, tail) = run_queue();
-        let mut list = VecDeque::new();
+        let mut list = Model::default();
         let mut next = 0;
         for step in steps {
-            prop_assert_eq!(tail.peek(), list.back().map(|number| *number as u16));
+            prop_assert_eq!(tail.peek(), list.tail().map(|number| number as u16));
             prop_assert_eq!((head.len(), tail.len()), (list.len(), list.len()));
             match step {
                 Step::PushHead => {
                     next += 1;
                     head.push(task(next));
-                    list.push_front(next);
+                    list.deque.push_front(next);
+                }
+                Step::PushLast => {
+                    next += 1;
+                    head.push_last(task(next));
+                    list.line.push_back(next);
                 }
                 Step::PushTail => {
                     next += 1;
                     tail.push(task(next));
-                    list.push_back(next);
+                    list.outer.push_back(next);
                 }
                 Step::PopHead => {
-                    prop_assert_eq!(head.pop(), list.pop_front().map(task));
+                    prop_assert_eq!(head.pop(), list.pop_head().map(task));
                 }
                 Step::PopExactly => {
-                    // It may refuse what was pushed at the tail, but never takes another one.
+                    // It may refuse what was pushed elsewhere, but never takes another one.
                     if let Some(popped) = head.pop_exactly(next) {
-                        prop_assert_eq!(list.pop_front(), Some(next));
+                        prop_assert_eq!(list.pop_head(), Some(next));
                         prop_assert_eq!(popped.handle(), next);
                     }
                 }
@@ -75,17 +112,17 @@ proptest! {
                             None
                         }
                     };
-                    prop_assert_eq!(popped, list.pop_back());
+                    prop_assert_eq!(popped, list.pop_tail());
                 }
                 Step::PopEven => match tail.pop_if(|digest| digest % 2 == 0) {
                     Steal::Taken(task) => {
                         prop_assert_eq!(task.handle() % 2, 0);
-                        prop_assert_eq!(list.pop_back(), Some(task.handle()));
+                        prop_assert_eq!(list.pop_tail(), Some(task.handle()));
                     }
-                    Steal::Refused => prop_assert_eq!(list.back().map(|last| last % 2), Some(1)),
+                    Steal::Refused => prop_assert_eq!(list.tail().map(|last| last % 2), Some(1)),
                     other => {
                         prop_assert_eq!(other, Steal::Empty);
-                        prop_assert!(list.is_empty());
+                        prop_assert_eq!(list.len(), 0);
                     }
                 },
             }
@@ -121,7 +158,10 @@ fn stress() {
             .collect();
         let mut mine = Vec::new();
         for number in 1..=MANY {
-            head.push(task(number << 1 | 1));
+            match number % 2 {
+                0 => head.push(task(number << 1 | 1)),
+                _ => head.push_last(task(number << 1 | 1)),
+            }
             if number % 3 == 0 {
                 mine.extend(head.pop().map(|task| task.handle()));
             }

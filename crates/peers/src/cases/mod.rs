@@ -12,6 +12,7 @@ mod regions;
 mod sim;
 mod smt;
 mod stencil;
+mod threads;
 mod wavefront;
 
 use crate::Fallible;
@@ -57,6 +58,9 @@ pub(crate) const METRICS: &[Metric] = &[
     metric("region_percent_of_core", "%", Better::Less),
     metric("idle_and_region_percent", "%", Better::Less),
     metric("lost_core_seconds", "core-s", Better::Less),
+    metric("ns_per_thread", "ns", Better::Less),
+    metric("ns_per_switch", "ns", Better::Less),
+    metric("bytes_per_thread", "bytes", Better::Less),
     metric("ns_round_trip", "ns", Better::Less),
     metric("cpu_ns_per_message", "ns", Better::Less),
     metric("latency_p50_ns", "ns", Better::Less),
@@ -153,6 +157,7 @@ pub(crate) fn all() -> &'static [Case] {
         sim::CASE,
         smt::CASE,
         messages::CASE,
+        threads::CASE,
     ]
 }
 

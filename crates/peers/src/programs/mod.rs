@@ -7,6 +7,8 @@ mod field;
 mod fork_union;
 pub(crate) mod forks;
 mod forte;
+#[allow(unsafe_code)]
+pub(crate) mod light;
 pub(crate) mod lines;
 mod plain;
 mod rayon;

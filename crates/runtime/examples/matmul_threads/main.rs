@@ -1,4 +1,4 @@
-//! The product of two matrices under four schedulers of lightweight threads, as in paper 5 (figures 6 and 7): a recursion that halves the
+//! The product of two matrices under five schedulers of lightweight threads, as in paper 5 (figures 6 and 7): a recursion that halves the
 //! longest of three sides, in parallel if it is one of the result's.
 //!
 //! ```text
@@ -6,6 +6,7 @@
 //! cargo run --release -p tanada-runtime --example matmul_threads -- 2 1536 # workers, rows
 //! ```
 
+mod child_first;
 mod cutoff;
 mod original;
 mod product;
@@ -27,13 +28,14 @@ fn main() {
     let rows = next(768) as usize;
     let (a, b) = (Matrix::counting(rows, 1), Matrix::counting(rows, 2));
     let expected = Product::of(&a, &b).serial();
-    let schedulers: [(&str, Run, Pool); 4] = [
+    let schedulers: [(&str, Run, Pool); 5] = [
         ("original", original::run, original::pool(workers)),
         ("cutoff", cutoff::run, original::pool(workers)),
+        ("child-first", child_first::run, child_first::pool(workers)),
         ("shallowest", shallowest::run, shallowest::pool(workers)),
         ("spread", spread::run, original::pool(workers)),
     ];
-    let mut best = [f64::INFINITY; 4];
+    let mut best = [f64::INFINITY; 5];
     for _ in 0..5 {
         for ((_, run, pool), best) in schedulers.iter().zip(&mut best) {
             let product = Product::of(&a, &b);

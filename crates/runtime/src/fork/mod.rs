@@ -54,8 +54,8 @@ mod wait;
 
 pub use join::{FnContext, join_context_or, join_or, join_with_or, join_works_or};
 pub(crate) use latch::CountLatch;
-pub(crate) use record::PoolRecord;
 pub use record::{ForkProfile, ForkRecorder, OfPlace, Place};
+pub(crate) use record::{Lane, PoolRecord};
 pub use scope::{
     Scope, ScopeFifo, in_place_scope_fifo_in, in_place_scope_fifo_or, in_place_scope_in,
     in_place_scope_or, scope_fifo_or, scope_or,

@@ -27,7 +27,8 @@ pub struct Base(usize, u64);
 pub struct Reach {
     /// Ticks a microsecond, or 0: then the clock decides nothing.
     rate: u64,
-    base: Cell<Base>,
+    /// The parts of the base: two words that are stored singly and loaded as one would stall the processor.
+    base: (Cell<usize>, Cell<u64>),
     /// Bytes of stack below the base in which forks are kept.
     near: Cell<usize>,
     /// When the worker has looked at the clock last.
@@ -47,7 +48,7 @@ impl Reach {
     fn at(rate: u64) -> Self {
         Reach {
             rate,
-            base: Cell::default(),
+            base: Default::default(),
             near: Cell::new(NEAR),
             last: Cell::new(0),
             since: Cell::new(0),
@@ -64,19 +65,32 @@ impl Reach {
     #[inline]
     fn begin_at(&self, sp: usize, now: u64) -> Base {
         self.last.set(now);
-        self.base.replace(Base(sp, now))
+        self.replace(Base(sp, now))
+    }
+
+    /// The worker has the base `base` from now on. Returns the one before.
+    #[inline]
+    fn replace(&self, base: Base) -> Base {
+        let (sp, begun) = &self.base;
+        Base(sp.replace(base.0), begun.replace(base.1))
     }
 
     /// The worker has no base from now on. Returns the one before.
     #[inline]
     pub(super) fn forget(&self) -> Base {
-        self.base.take()
+        self.replace(Base::default())
+    }
+
+    /// As [`Reach::forget`], if the base is of no interest.
+    #[inline]
+    pub fn clear(&self) {
+        self.restore(Base::default());
     }
 
     /// The worker has the base `before` again.
     #[inline]
     pub(super) fn restore(&self, before: Base) {
-        self.base.set(before);
+        self.replace(before);
     }
 
     /// The first closure of the base has returned, and the one `before` is the base again. Returns the limit that holds then; `None`: the
@@ -93,7 +107,7 @@ impl Reach {
 
     #[inline]
     fn end_at(&self, before: Base, now: u64) -> Option<usize> {
-        let Base(sp, begun) = self.base.replace(before);
+        let Base(sp, begun) = self.replace(before);
         let was_short = now.wrapping_sub(begun) < SHORT * self.rate;
         match before.0 {
             0 => (sp != 0 && was_short).then_some(sp),
@@ -110,13 +124,13 @@ impl Reach {
     /// Returns whether the worker has a base.
     #[inline]
     pub(super) fn has_base(&self) -> bool {
-        self.base.get().0 != 0
+        self.base.0.get() != 0
     }
 
     /// Returns the address down to which forks are kept; `None` without a base.
     #[inline]
     pub(super) fn limit(&self) -> Option<usize> {
-        let Base(sp, _) = self.base.get();
+        let sp = self.base.0.get();
         (sp != 0).then(|| sp.saturating_sub(self.near.get()).max(1))
     }
 

@@ -1,6 +1,6 @@
 //! How threads are created, and the handles of those that were.
 
-use super::record::{Header, Left, On, Outcome, Plan, fits, read_outcome};
+use super::record::{Header, On, Plan, fits};
 use super::scheduler::{Queues, Runnable, Why};
 use super::waiter::{WaitList, Waiter, wait_in};
 use super::{shared, stack, timer};
@@ -124,7 +124,8 @@ impl<'p, H: Hint> Builder<'p, H> {
         unsafe { self.make(body, true, now) }.map(|(handle, ())| handle)
     }
 
-    /// As [`Builder::spawn`], and the thread may go on with another worker whenever it was suspended.
+    /// As [`Builder::spawn`], and the thread may go on with another worker whenever it was suspended: also in this function, if it creates
+    /// an untied thread in a pool whose [`Scheduler`](super::Scheduler) runs that one [first](super::First::Child).
     ///
     /// # Errors
     /// As [`Builder::spawn`].
@@ -142,7 +143,30 @@ impl<'p, H: Hint> Builder<'p, H> {
         body: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<JoinHandle<T>> {
         // SAFETY: the closure borrows nothing; the rest is the caller's contract.
-        unsafe { self.make(body, false, now) }.map(|(handle, ())| handle)
+        unsafe { self.make_untied(body) }
+    }
+
+    /// Creates an untied thread and makes it ready, or runs it instead of this one, as the scheduler says.
+    ///
+    /// # Safety
+    /// As [`Builder::make`], not tied.
+    pub(super) unsafe fn make_untied<T: Send>(
+        self,
+        body: impl FnOnce() -> T + Send,
+    ) -> io::Result<JoinHandle<T>> {
+        let hand_on = |worker: Option<&WorkerCore>, pool: &PoolShared, right| match worker {
+            Some(worker) if worker.forks_to_child() => Some(right),
+            _ => {
+                now(worker, pool, right);
+                None
+            }
+        };
+        // SAFETY: the caller's contract.
+        let (handle, child) = unsafe { self.make(body, false, hand_on) }?;
+        if let Some(child) = child {
+            shared::leave_to_child(child);
+        }
+        Ok(handle)
     }
 
     /// As [`Builder::spawn`], but the thread does not become ready before its [`Runnable`] is used.
@@ -239,25 +263,20 @@ impl<'p, H: Hint> Builder<'p, H> {
             None => pool.forks.keep(),
         }
         let plan = Plan {
+            pool,
             class,
             tied,
             number: worker.map_or_else(shared::number, |worker| worker.threads.number()),
             name: self.name,
             digest,
-            hint: self.hint,
-            body,
         };
         // SAFETY: the slot was free, everything fits, and the pool was kept above. The rest is the caller's contract.
         let right = unsafe {
-            Header::make(slot, pool, plan);
+            Header::prepare(slot, &plan);
+            Header::fill(slot, class, self.hint, body);
             slot.as_ref().ready()
         };
-        let handle = JoinHandle {
-            thread: slot,
-            read: read_outcome::<H, T>,
-            taken: false,
-            result: PhantomData,
-        };
+        let handle = JoinHandle::new(slot);
         Ok((handle, hand_on(worker, pool, right)))
     }
 }
@@ -322,7 +341,6 @@ pub fn spread(threads: impl IntoIterator<Item = Runnable>, over: std::ops::Range
 #[must_use = "a thread whose handle is dropped runs on, and its panic is not seen"]
 pub struct JoinHandle<T> {
     thread: NonNull<Header>,
-    read: unsafe fn(*mut (), bool) -> Outcome<T>,
     /// Whether the result was taken.
     taken: bool,
     result: PhantomData<T>,
@@ -334,6 +352,16 @@ unsafe impl<T: Send> Send for JoinHandle<T> {}
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
 
 impl<T> JoinHandle<T> {
+    /// Returns the handle of the slot's thread, whose result is a `T`.
+    #[inline]
+    fn new(thread: NonNull<Header>) -> Self {
+        JoinHandle {
+            thread,
+            taken: false,
+            result: PhantomData,
+        }
+    }
+
     fn header(&self) -> &Header {
         // SAFETY: headers are at their places for ever, and this one's slot is in use until the handle is gone.
         unsafe { self.thread.as_ref() }
@@ -347,44 +375,14 @@ impl<T> JoinHandle<T> {
     /// With the payload, if the thread panicked.
     #[inline]
     pub fn join(self) -> std::thread::Result<T> {
-        if !self.header().is_done() && !self.run_here() {
-            self.wait();
-        }
-        self.take()
-    }
-
-    /// Runs the thread on top of this one, if it lies at the head of this worker's queue. Returns whether it has ended.
-    #[inline(never)]
-    fn run_here(&self) -> bool {
-        worker::with_any(|worker| {
-            let Some(worker) = worker.filter(|worker| {
-                worker.pool().threads.scheduler().is_none() && worker.current_thread().is_some()
-            }) else {
-                return false;
-            };
-            let handle = self.thread.as_ptr().addr() as u64;
-            let popped = worker.threads.head().borrow_mut().pop_exactly(handle);
-            popped.is_some_and(|right| worker.run_thread(right, true))
-        })
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn wait(&self) {
-        let waiter = Waiter::new();
-        // SAFETY: the waiter stays here until it is woken.
-        if unsafe { self.header().await_end(&waiter) } {
-            waiter.wait(On::Join, self.thread.as_ptr().addr());
-        }
-    }
-
-    /// Takes the result of a thread that has ended.
-    #[inline(never)]
-    fn take(self) -> Outcome<T> {
         let this = std::mem::ManuallyDrop::new(self);
-        let header = this.header();
-        // SAFETY: the thread has ended, and the types are those that it was made with. The handle goes.
-        unsafe { worker::with_any(|worker| header.free_with(worker, this.read)) }
+        // SAFETY: the handle goes, and the thread is one of its type.
+        unsafe {
+            let worker = finish(this.thread);
+            // This OS thread is still that worker: nothing has waited since.
+            let worker = worker.map(|worker| worker.as_ref());
+            this.header().free_with::<T>(worker)
+        }
     }
 
     /// Returns whether the thread has ended.
@@ -400,6 +398,58 @@ impl<T> JoinHandle<T> {
     /// Returns the thread, by which it can be unparked.
     pub fn thread(&self) -> Thread {
         Thread::of(self.header())
+    }
+}
+
+/// Returns when the thread has ended: the worker that this OS thread is then, `None` if it is none.
+///
+/// # Safety
+/// The caller has the thread's handle.
+#[inline(never)]
+unsafe fn finish(thread: NonNull<Header>) -> Option<NonNull<WorkerCore>> {
+    // SAFETY: headers are at their places for ever.
+    let header: &'static Header = unsafe { thread.as_ref() };
+    if !header.is_done() {
+        if let Some(worker) = run_here(header) {
+            return Some(worker);
+        }
+        // SAFETY: the caller's contract.
+        unsafe { wait(header) };
+    }
+    here()
+}
+
+/// Returns the worker that this OS thread is.
+#[inline(never)]
+fn here() -> Option<NonNull<WorkerCore>> {
+    worker::with_any(|worker| worker.map(NonNull::from))
+}
+
+/// Runs the thread on top of this one, if it lies at the head of this worker's queue. Returns the worker if the thread has ended.
+#[inline(always)]
+fn run_here(thread: &'static Header) -> Option<NonNull<WorkerCore>> {
+    worker::with_any(|worker| {
+        let worker = worker?;
+        if worker.pool().threads.scheduler().is_some() || worker.current_thread().is_none() {
+            return None;
+        }
+        let handle = std::ptr::from_ref(thread).addr() as u64;
+        let right = (worker.threads).with_head(|head| head.pop_exactly(handle))?;
+        (worker.run_thread(right, true)).then(|| NonNull::from(worker))
+    })
+}
+
+/// Waits for the thread's end.
+///
+/// # Safety
+/// The caller has the thread's handle.
+#[cold]
+#[inline(never)]
+unsafe fn wait(thread: &'static Header) {
+    let waiter = Waiter::new();
+    // SAFETY: the waiter stays here until it is woken.
+    if unsafe { thread.await_end(&waiter) } {
+        waiter.wait(On::Join, std::ptr::from_ref(thread).addr());
     }
 }
 
@@ -425,7 +475,7 @@ impl<T> Future for JoinHandle<T> {
         assert!(!self.taken, "a handle was polled after it was ready");
         self.taken = true;
         // SAFETY: the thread has ended, the types are those that it was made with, and this is done once.
-        Poll::Ready(unsafe { (self.read)(self.header().typed(), false) })
+        Poll::Ready(unsafe { self.header().take_outcome::<T>() })
     }
 }
 
@@ -543,8 +593,8 @@ pub fn park() {
 /// [`std::thread::yield_now`] on a thread that is no worker.
 #[inline]
 pub fn yield_now() {
-    match shared::leaving() {
-        Some(header) => header.leave(Left::Yielded),
+    match shared::yielding() {
+        Some((header, worker)) => header.leave_to_yield(worker),
         None => yield_elsewhere(),
     }
 }
@@ -651,7 +701,17 @@ impl std::task::Wake for Signal {
 /// # Panics
 /// As [`Builder::spawn`], or if that fails.
 #[inline]
-pub fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+pub fn spawn<T: Send + 'static, F: FnOnce() -> T + Send + 'static>(body: F) -> JoinHandle<T> {
+    if const { fits::<(), T, F>(stack::USUAL_CLASS) }
+        && let Some(begun) = shared::begin_usual()
+    {
+        // SAFETY: everything fits, and the closure borrows nothing. It is filled at once, here.
+        unsafe {
+            Header::fill(begun.slot, stack::USUAL_CLASS, (), body);
+            begun.start();
+        }
+        return JoinHandle::new(begun.slot);
+    }
     match Builder::new().spawn(body) {
         Ok(handle) => handle,
         Err(error) => panic!("no stack for a thread: {error}"),

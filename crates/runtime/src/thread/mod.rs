@@ -21,7 +21,7 @@
 //! # Which thread runs next
 //! Each worker has a run queue: it pushes and pops at the head, others steal at the tail. A [`Scheduler`] replaces what is pushed and
 //! stolen where ([`PoolBuilder::thread_scheduler`](crate::PoolBuilder::thread_scheduler)), by the operations of [`Queues`] and by the hint
-//! of each thread: paper 5's interface.
+//! of each thread: paper 5's interface. [`schedulers`] has some ready-made ones.
 //!
 //! # Stacks
 //! A stack is address space until it is touched. A thread that runs over its stack's end ends the process with a message that names it.
@@ -42,6 +42,7 @@ mod handle;
 mod record;
 #[allow(unsafe_code)]
 mod scheduler;
+pub mod schedulers;
 #[allow(unsafe_code)]
 mod scope;
 #[allow(unsafe_code)]
@@ -59,6 +60,6 @@ pub use handle::{
     Builder, Hint, JoinHandle, Thread, block_on, current, park, sleep, spawn, spread, with_hint,
     with_queues, yield_now,
 };
-pub use scheduler::{Queues, Runnable, Scheduler, Why};
+pub use scheduler::{First, Queues, Runnable, Scheduler, Why};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub(crate) use shared::{ThreadLocal, ThreadShared};

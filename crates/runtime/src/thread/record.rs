@@ -1,7 +1,8 @@
 //! What the runtime knows of one lightweight thread, and how its stack is entered and left.
 //!
-//! A thread's [`Header`] lies at the end of its slot. Below it lies what has a type that only the creator knows ([`Typed`]), and below that
-//! the stack begins. Who may touch what:
+//! A thread's [`Header`] lies at the end of its slot. Below it lies what has a type that only the creator knows: the outcome, then the hint
+//! ([`Types`]), and below these the stack begins, with the closure at its top. Making a thread is to write all of that, so the header's
+//! words that change for each thread lie on two cache lines, and what follows from the types is behind one pointer. Who may touch what:
 //!
 //! - The right to run a thread is a [`Ready`] with the header's address. Its holder alone touches the coroutine.
 //! - `state`, `joiner` and the words for reports are atomic, and `waker` has a lock: any thread may use them at any time, also when the
@@ -19,6 +20,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use parking_lot::Mutex;
 use std::any::{Any, TypeId};
 use std::cell::{Cell, UnsafeCell};
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -67,13 +69,54 @@ unsafe impl Stack for Raw {
     }
 }
 
-type Body = Coroutine<(), (), (), Raw>;
+/// Why a thread gave its worker back, in one word that the switch of stacks carries in a register: the address of the worker if it yields,
+/// else one of the others. The address is that of the worker which has resumed it, and follows from the OS thread alone: so the worker can
+/// go on while the processor still waits for the words of its stack, which it has just left and comes back to.
+type Word = usize;
+
+/// [`Word`] of a thread that parks.
+const PARKS: Word = 1;
+
+/// [`Word`] of a thread that lets another one run which it has created.
+const FORKS: Word = 2;
+
+impl Raw {
+    /// Returns the stack of the slot below the address `base`.
+    #[inline(always)]
+    fn new(slot: NonNull<Header>, class: usize, base: usize) -> Self {
+        let address = |address: usize| NonZero::new(address).expect("no slot is at 0");
+        Raw {
+            base: address(base & !15),
+            limit: address(stack::limit_of(slot, class)),
+        }
+    }
+}
+
+/// What the coroutine of the slot's thread does: runs `body`, and leaves its result where the thread's handle finds it.
+#[inline(always)]
+fn run<T, F: FnOnce() -> T>(slot: NonNull<Header>, yielder: &Yielder<(), Word>, body: F) {
+    // SAFETY: the header outlives the coroutine, and this thread has the right to run it.
+    unsafe { slot.as_ref() }.yielder.set(yielder);
+    let outcome = outcome_of::<T>(slot);
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        let result = body();
+        // SAFETY: nobody else looks before the thread has ended. It holds `None`.
+        unsafe { outcome.write(Some(Ok(result))) };
+    }));
+    if let Err(panic) = ended {
+        // SAFETY: as above.
+        unsafe { outcome.write(Some(Err(panic))) };
+    }
+}
+
+type Body = Coroutine<(), Word, (), Raw>;
 
 /// The result of a thread's closure.
 pub(super) type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
 /// Why a thread gave its worker back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub(super) enum Left {
     /// It lets others run.
     Yielded,
@@ -81,6 +124,10 @@ pub(super) enum Left {
     Parked,
     /// Its closure has returned.
     Ended,
+    /// It lets others run, and another worker has it.
+    Gone,
+    /// It lets a thread run that it has created.
+    Forked,
 }
 
 /// What a thread waits for, for reports.
@@ -138,27 +185,26 @@ pub(crate) struct Header {
     joiner: AtomicUsize,
     /// Number of the thread in its process, 0 in a free slot.
     number: AtomicU64,
-    tied: Cell<bool>,
-    left: Cell<Left>,
-    /// Whether `waker` was ever set.
-    polled: AtomicBool,
-    class: Cell<u8>,
-    digest: Cell<u16>,
-    yielder: Cell<*const Yielder<(), ()>>,
-    body: UnsafeCell<MaybeUninit<Body>>,
+    /// The next one in the list of its worker that the slot or the thread is in.
+    pub(super) next: Cell<Option<&'static Header>>,
+    yielder: Cell<*const Yielder<(), Word>>,
     /// The graph of the task inside of which it runs at the moment, or null.
     graph: Cell<*const GraphCore>,
     /// The pool, which is open until the thread has ended.
     pool: Cell<*const PoolShared>,
-    typed: Cell<*mut ()>,
-    drop_typed: Cell<Option<unsafe fn(*mut ())>>,
-    hint: Cell<*const ()>,
-    hint_type: Cell<Option<TypeId>>,
-    waker: Mutex<Option<Waker>>,
+    tied: Cell<bool>,
+    class: Cell<u8>,
+    digest: Cell<u16>,
+    /// Whether `waker` was ever set.
+    polled: AtomicBool,
+    body: UnsafeCell<MaybeUninit<Body>>,
+    /// What follows from the types that the creator knows, until the outcome and the hint are dropped.
+    types: Cell<Option<&'static Types>>,
     name: AtomicPtr<u8>,
     name_bytes: AtomicUsize,
     on: AtomicUsize,
     on_what: AtomicUsize,
+    waker: Mutex<Option<Waker>>,
 }
 
 /// Frees a slot, also if its hint or its result panics when they are dropped.
@@ -174,102 +220,129 @@ impl Drop for Free<'_> {
     }
 }
 
-/// What has a type that only the creator of a thread knows.
-struct Typed<H, T> {
-    hint: H,
-    outcome: UnsafeCell<Option<Outcome<T>>>,
+/// What follows from the types of a thread's hint and result. One for each pair.
+pub(super) struct Types {
+    /// Drops the outcome and the hint.
+    drop: unsafe fn(NonNull<Header>),
+    /// Whether dropping the hint does anything.
+    has_hint: bool,
+    hint_type: fn() -> TypeId,
+    /// Where the hint is.
+    hint: fn(NonNull<Header>) -> *const (),
 }
 
-/// What a thread is made from.
-pub(super) struct Plan<H, F> {
+/// [`Types`] of a hint `H` and a result `T`.
+struct Of<H, T>(PhantomData<(H, T)>);
+
+impl<H: 'static, T> Of<H, T> {
+    const TYPES: &'static Types = &Types {
+        drop: drop_typed::<H, T>,
+        has_hint: std::mem::needs_drop::<H>(),
+        hint_type: TypeId::of::<H>,
+        hint: |slot| hint_of::<H, T>(slot).cast_const().cast(),
+    };
+}
+
+/// What the type of a thread says nothing of.
+pub(super) struct Plan<'a> {
+    pub(super) pool: &'a PoolShared,
     pub(super) class: usize,
     pub(super) tied: bool,
     pub(super) number: u64,
     pub(super) name: Option<Name>,
     pub(super) digest: u16,
-    pub(super) hint: H,
-    pub(super) body: F,
 }
 
 /// Returns whether the closure, the hint and the result leave most of a slot of this class for the stack.
-pub(super) fn fits<H, T, F>(class: usize) -> bool {
-    size_of::<Typed<H, T>>() + align_of::<Typed<H, T>>() + size_of::<F>() + align_of::<F>()
-        < stack::size_of_class(class) / 4
+pub(super) const fn fits<H, T, F>(class: usize) -> bool {
+    let outcome = size_of::<Option<Outcome<T>>>() + align_of::<Option<Outcome<T>>>();
+    let hint = size_of::<H>() + align_of::<H>();
+    let body = size_of::<F>() + align_of::<F>();
+    outcome + hint + body < stack::size_of_class(class) / 4
 }
 
-/// Returns the place for a `V` below `top`.
-fn below<V>(top: *mut u8) -> *mut V {
-    let place = top.wrapping_sub(size_of::<V>());
-    place
-        .map_addr(|address| address & !(align_of::<V>() - 1))
-        .cast()
+/// Returns the place for a `V` below the address `top`, which lies in a slot: the memory of all slots is exposed.
+#[inline]
+fn below<V>(top: usize) -> *mut V {
+    ptr::with_exposed_provenance_mut((top - size_of::<V>()) & !(align_of::<V>() - 1))
+}
+
+/// Returns where the closure of the slot's thread leaves its result, a `T`.
+#[inline]
+fn outcome_of<T>(slot: NonNull<Header>) -> *mut Option<Outcome<T>> {
+    below(slot.addr().get())
+}
+
+/// Returns where the hint of the slot's thread is, an `H`, if its result is a `T`.
+#[inline]
+fn hint_of<H, T>(slot: NonNull<Header>) -> *mut H {
+    below(outcome_of::<T>(slot).addr())
 }
 
 impl Header {
-    /// Makes a thread in a free slot.
+    /// Begins to make a thread in a free slot: all that has no type of the creator's. [`Header::fill`] is called next.
     ///
     /// # Safety
-    /// `slot` is free and of the class, in which the types [`fits`]. `pool` lives until the thread has ended. What `hint` and `body` borrow
-    /// lives until the slot is free.
+    /// `slot` is free and of the class. The pool lives until the thread has ended.
     #[inline]
-    pub(super) unsafe fn make<H: 'static, T, F: FnOnce() -> T>(
-        slot: NonNull<Header>,
-        pool: &PoolShared,
-        plan: Plan<H, F>,
-    ) {
-        let typed = below::<Typed<H, T>>(slot.as_ptr().cast());
-        let body = below::<F>(typed.cast());
-        let limit = stack::limit_of(slot, plan.class);
-        // SAFETY: the place lies in the slot, above the stack.
-        unsafe {
-            typed.write(Typed {
-                hint: plan.hint,
-                outcome: UnsafeCell::new(None),
-            });
-            body.write(plan.body);
-        }
+    pub(super) unsafe fn prepare(slot: NonNull<Header>, plan: &Plan<'_>) {
         // SAFETY: free slots are zeroed or used before, so the fields have valid values; nothing but stale wakers looks at them.
         let header = unsafe { slot.as_ref() };
-        let run = move |yielder: &Yielder<(), ()>, ()| {
-            // SAFETY: the header outlives the coroutine, and this thread has the right to run it.
-            unsafe { slot.as_ref() }.yielder.set(yielder);
-            // SAFETY: it was written above, and the coroutine begins once.
-            let body = unsafe { body.read() };
-            let outcome = catch_unwind(AssertUnwindSafe(body));
-            // SAFETY: others read it once the thread has ended.
-            unsafe { *(*typed).outcome.get() = Some(outcome) };
-        };
-        let address = |address: usize| NonZero::new(address).expect("no slot is at 0");
-        let raw = Raw {
-            base: address(body.addr() & !15),
-            limit: address(limit),
-        };
-        // SAFETY: what the closure uses lives as long as the thread.
-        let body = unsafe { Body::with_stack_unchecked(raw, run) };
-        // SAFETY: a free slot holds no coroutine.
-        unsafe { (*header.body.get()).write(body) };
         header.home.store(NOT_STARTED, Relaxed);
         header.joiner.store(NOBODY, Relaxed);
         header.tied.set(plan.tied);
         header.polled.store(false, Relaxed);
         header.class.set(plan.class as u8);
         header.digest.set(plan.digest);
-        header.graph.set(ptr::null());
-        header.pool.set(pool);
-        header.typed.set(typed.cast());
-        header.drop_typed.set(Some(drop_typed::<H, T>));
-        // SAFETY: it was written above.
-        header
-            .hint
-            .set(unsafe { ptr::from_ref(&(*typed).hint) }.cast());
-        header.hint_type.set(Some(TypeId::of::<H>()));
+        debug_assert!(
+            !header.is_in_a_graph(),
+            "a thread ends outside of all tasks"
+        );
+        header.pool.set(plan.pool);
         let name = plan.name.map_or("", Name::as_str);
         // A reader that sees one of these sees, too, that the number has been 0 meanwhile.
         header.name.store(name.as_ptr().cast_mut(), Release);
         header.name_bytes.store(name.len(), Release);
-        header.on.store(On::Nothing as usize, Relaxed);
+        // `on` is what it was when nothing was waited for.
         header.state.store(RUNNING, Relaxed);
         header.number.store(plan.number, Release);
+    }
+
+    /// Makes a thread in a slot that was prepared.
+    ///
+    /// # Safety
+    /// The types [`fits`] a slot of the class. What `hint` and `body` borrow lives until the slot is free.
+    #[inline(always)]
+    pub(super) unsafe fn fill<H: 'static, T, F: FnOnce() -> T>(
+        slot: NonNull<Header>,
+        class: usize,
+        hint: H,
+        body: F,
+    ) {
+        let (outcome, place) = (outcome_of::<T>(slot), hint_of::<H, T>(slot));
+        // SAFETY: the places lie in the slot, above the stack.
+        unsafe {
+            outcome.write(None);
+            place.write(hint);
+        }
+        // The coroutine's closure is one word: a larger one would be stored word by word and loaded as a whole, for which a processor has
+        // to wait, and the library takes small ones only.
+        let code = below::<F>(place.addr());
+        // SAFETY: as above.
+        unsafe { code.write(body) };
+        let run = move |yielder: &Yielder<(), Word>, ()| {
+            let code = below::<F>(hint_of::<H, T>(slot).addr());
+            // SAFETY: it was written above, and the coroutine begins once.
+            run::<T, F>(slot, yielder, unsafe { code.read() });
+        };
+        let raw = Raw::new(slot, class, code.addr());
+        // SAFETY: a slot that was prepared has valid fields; a free one holds no coroutine. What the closure uses lives as long as the
+        // thread.
+        unsafe {
+            let header = slot.as_ref();
+            (*header.body.get()).write(Body::with_stack_unchecked(raw, run));
+            header.types.set(Some(Of::<H, T>::TYPES));
+        }
     }
 
     /// Returns the right to run the thread.
@@ -292,42 +365,85 @@ impl Header {
         unsafe { &*(address as *const Header) }
     }
 
-    /// Runs the thread until it gives its worker back.
+    /// Notes on which worker the thread runs from now on. Called by its holder.
+    #[inline]
+    pub(super) fn goes_to(&self, worker: &WorkerCore) {
+        self.home.store(u32::from(worker.id.0), Relaxed);
+    }
+
+    /// Runs the thread until it gives its worker back. Afterwards the worker's graph is the thread's.
     ///
     /// # Safety
-    /// The caller has consumed the right to run it.
+    /// The caller has consumed the right to run it, and has noted it as the worker's current thread, and the worker as the thread's.
     #[inline(always)]
     pub(super) unsafe fn resume(&'static self, worker: &WorkerCore) -> Left {
-        self.home.store(u32::from(worker.id.0), Relaxed);
-        let local = &worker.threads;
-        let outer = local.current.replace(Some(self));
-        let graph = worker.graph.running();
         worker.graph.run(self.graph.get());
+        // SAFETY: the caller's contract.
+        let left = unsafe { self.switch() };
+        self.graph.set(worker.graph.running());
+        left.map_or_else(|left| left, |_| Left::Yielded)
+    }
+
+    /// Notes that the thread has left inside of a task of this graph, if it is not null.
+    #[inline]
+    pub(super) fn stays_in(&self, graph: *const GraphCore) {
+        self.graph.set(graph);
+    }
+
+    /// Returns whether the thread runs inside of a task of a graph.
+    #[inline]
+    pub(super) fn is_in_a_graph(&self) -> bool {
+        !self.graph.get().is_null()
+    }
+
+    /// As [`Header::resume`], without a look at graphs. Returns the worker, if the thread yields.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub(super) unsafe fn switch(&'static self) -> Result<NonNull<WorkerCore>, Left> {
         // SAFETY: the caller alone touches the coroutine, which exists until it has returned.
         let body = unsafe { (*self.body.get()).assume_init_mut() };
-        let result = body.resume(());
-        self.graph.set(worker.graph.running());
-        worker.graph.run(graph);
-        local.current.set(outer);
-        match result {
-            CoroutineResult::Yield(()) => self.left.get(),
+        match body.resume(()) {
+            CoroutineResult::Yield(word) if word > FORKS => {
+                let worker = ptr::with_exposed_provenance_mut(word);
+                Ok(NonNull::new(worker).expect("no worker is at 0"))
+            }
+            CoroutineResult::Yield(PARKS) => Err(Left::Parked),
+            CoroutineResult::Yield(_) => Err(Left::Forked),
             CoroutineResult::Return(()) => {
                 // SAFETY: nobody resumes it any more. This tells sanitizers that its stack is free.
                 unsafe { (*self.body.get()).assume_init_drop() };
-                Left::Ended
+                Err(Left::Ended)
             }
         }
     }
 
-    /// Gives the worker back. Returns when the thread runs again, perhaps on another worker if it is not tied.
+    /// Gives the worker back, to be unparked. Returns when the thread runs again, perhaps on another worker if it is not tied.
     ///
     /// Inlined wherever that matters: the processor predicts where a function returns to, and after a switch it is wrong for each function
     /// that was called before it and returns after it.
     #[inline(always)]
-    pub(super) fn leave(&self, why: Left) {
-        self.left.set(why);
+    pub(super) fn leave_to_park(&self) {
+        self.leave(PARKS);
+    }
+
+    /// As [`Header::leave_to_park`], to let the thread run that was put into its worker's place for it.
+    #[inline(always)]
+    pub(super) fn leave_to_child(&self) {
+        self.leave(FORKS);
+    }
+
+    /// As [`Header::leave_to_park`], to let others run. `worker` is the one that runs this thread.
+    #[inline(always)]
+    pub(super) fn leave_to_yield(&self, worker: NonNull<WorkerCore>) {
+        self.leave(worker.as_ptr().expose_provenance());
+    }
+
+    #[inline(always)]
+    fn leave(&self, why: Word) {
         // SAFETY: this is called on the thread itself, inside of its coroutine.
-        unsafe { (*self.yielder.get()).suspend(()) };
+        unsafe { (*self.yielder.get()).suspend(why) };
     }
 
     /// Takes the token, if there is one. Called by the thread itself.
@@ -455,11 +571,6 @@ impl Header {
         true
     }
 
-    /// Returns where the thread's closure leaves its result: a [`Typed`].
-    pub(super) fn typed(&self) -> *mut () {
-        self.typed.get()
-    }
-
     /// The handle goes without waiting.
     ///
     /// # Safety
@@ -480,28 +591,52 @@ impl Header {
         crate::worker::with_any(|worker| unsafe { self.free(worker) });
     }
 
-    /// Takes the outcome by `read` and frees the slot.
+    /// Takes the outcome and frees the slot.
     ///
     /// # Safety
-    /// As [`Header::free`] and [`read_outcome`], which is called with `all`.
-    #[inline]
-    pub(super) unsafe fn free_with<T>(
-        &self,
-        worker: Option<&WorkerCore>,
-        read: unsafe fn(*mut (), bool) -> Outcome<T>,
-    ) -> Outcome<T> {
-        self.drop_typed.set(None);
-        if self.polled.load(Relaxed) {
-            let last = self.waker.lock().take();
-            drop(last);
-        }
-        // What is dropped may wait.
-        let _pin = worker.map(WorkerCore::pin);
-        let free = Free(self, worker);
+    /// As [`Header::free`] and [`Header::take_outcome`].
+    #[inline(always)]
+    pub(super) unsafe fn free_with<T>(&self, worker: Option<&WorkerCore>) -> Outcome<T> {
         // SAFETY: the caller's contract.
-        let outcome = unsafe { read(self.typed.get(), true) };
-        drop(free);
+        let outcome = unsafe { self.take_outcome::<T>() };
+        match worker {
+            Some(worker) if !self.has_more() => {
+                self.number.store(0, Relaxed);
+                worker.threads.free(NonNull::from(self));
+            }
+            // SAFETY: the caller's contract. The outcome is `None` now.
+            _ => unsafe { self.free_rest(worker) },
+        }
         outcome
+    }
+
+    /// Returns whether there is more to do when the slot becomes free than to put it to those of its worker.
+    #[inline]
+    fn has_more(&self) -> bool {
+        let hint = self.types.get().is_none_or(|types| types.has_hint);
+        hint || self.polled.load(Relaxed) || usize::from(self.class.get()) != stack::USUAL_CLASS
+    }
+
+    /// As [`Header::free`].
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    #[inline(never)]
+    unsafe fn free_rest(&self, worker: Option<&WorkerCore>) {
+        // SAFETY: the caller's contract.
+        unsafe { self.free(worker) };
+    }
+
+    /// Takes the outcome.
+    ///
+    /// # Safety
+    /// The thread has ended, its result is a `T`, and its outcome was not taken. The caller has its handle.
+    #[inline(always)]
+    pub(super) unsafe fn take_outcome<T>(&self) -> Outcome<T> {
+        // SAFETY: the caller's contract; nothing else uses the outcome.
+        let outcome = unsafe { (*outcome_of::<T>(NonNull::from(self))).take() };
+        outcome.expect("a thread that has ended has an outcome")
     }
 
     /// Drops what is in the slot and frees it.
@@ -516,18 +651,19 @@ impl Header {
             let last = self.waker.lock().take();
             drop(last);
         }
-        if let Some(drop_typed) = self.drop_typed.take() {
-            // SAFETY: it is of the type that `make` wrote, and is dropped once.
-            unsafe { drop_typed(self.typed.get()) };
+        if let Some(types) = self.types.take() {
+            // SAFETY: they are the types that `fill` was called with, and this is done once.
+            unsafe { (types.drop)(NonNull::from(self)) };
         }
         drop(free);
     }
 
     /// Returns the hint, if it is an `H`. The caller has a handle or a right, or is the thread.
     pub(super) fn hint<H: 'static>(&self) -> Option<&H> {
-        let is = self.hint_type.get() == Some(TypeId::of::<H>());
+        let types = self.types.get()?;
+        let is = (types.hint_type)() == TypeId::of::<H>();
         // SAFETY: it is of that type, and lives as long as the slot is in use.
-        is.then(|| unsafe { &*self.hint.get().cast::<H>() })
+        is.then(|| unsafe { &*(types.hint)(NonNull::from(self)).cast::<H>() })
     }
 
     /// Returns the worker that the thread last ran on, `None` if it has not started.
@@ -637,26 +773,19 @@ unsafe fn text(start: *const u8, bytes: usize) -> &'static str {
     unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(start, bytes)) }
 }
 
-/// Drops a [`Typed`].
+/// Drops the outcome and the hint of a thread.
 ///
 /// # Safety
-/// `typed` points to one, which is not used any more.
-unsafe fn drop_typed<H, T>(typed: *mut ()) {
-    // SAFETY: the caller's contract.
-    unsafe { typed.cast::<Typed<H, T>>().drop_in_place() };
-}
-
-/// Takes the outcome out of a [`Typed`], and drops the hint if `all`.
-///
-/// # Safety
-/// `typed` points to one of these types, whose thread has ended and whose outcome was not taken. If `all`, it is not used any more.
-pub(super) unsafe fn read_outcome<H, T>(typed: *mut (), all: bool) -> Outcome<T> {
-    let typed = typed.cast::<Typed<H, T>>();
-    let outcome = match all {
-        // SAFETY: the caller's contract; nothing else uses it.
-        true => unsafe { typed.read() }.outcome.into_inner(),
-        // SAFETY: the caller's contract; nothing else uses the outcome.
-        false => unsafe { (*(*typed).outcome.get()).take() },
-    };
-    outcome.expect("a thread that has ended has an outcome")
+/// They are of these types, and are not used any more.
+unsafe fn drop_typed<H, T>(slot: NonNull<Header>) {
+    /// Drops a value, also while a panic of another one unwinds.
+    struct Dropped<V>(*mut V);
+    impl<V> Drop for Dropped<V> {
+        fn drop(&mut self) {
+            // SAFETY: the caller's contract; it is dropped once.
+            unsafe { self.0.drop_in_place() };
+        }
+    }
+    let _hint = Dropped(hint_of::<H, T>(slot));
+    let _outcome = Dropped(outcome_of::<T>(slot));
 }

@@ -17,6 +17,17 @@ pub enum Why {
     Woken,
     /// It lets others run.
     Yielded,
+    /// It has created a thread that runs first ([`First::Child`]): that one becomes ready after it.
+    Forked,
+}
+
+/// Which of two untied threads runs first if one of them has created the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    /// The one that creates the other.
+    Parent,
+    /// The one that is created. The other may go on with another worker.
+    Child,
 }
 
 /// Decides which thread a worker runs next, of those that may move: threads that have not started, and
@@ -26,12 +37,18 @@ pub enum Why {
 /// The default of each function is what a pool does without a scheduler. Calls come from all workers at once, each for the worker that
 /// [`Queues::me`] names. A panic ends the process. A function must not block.
 pub trait Scheduler: Send + Sync + 'static {
+    /// Returns which thread goes on when an untied thread creates another one and makes it ready; by default the parent. If it is the
+    /// child, both become ready, first the parent ([`Why::Forked`]) and then the child ([`Why::New`]), and the worker asks for the next.
+    fn first(&self) -> First {
+        First::Parent
+    }
+
     /// A thread became ready on this worker. By default the head of the worker's own queue gets it, and the tail if it has yielded.
     fn ready(&self, queues: &mut Queues<'_>, thread: Runnable, why: Why) {
         let me = queues.me();
         match why {
             Why::Yielded => queues.push_tail(me, thread),
-            Why::New | Why::Woken => queues.push(thread),
+            Why::New | Why::Woken | Why::Forked => queues.push(thread),
         }
     }
 
@@ -133,14 +150,14 @@ impl<'a> Queues<'a> {
     /// Puts a thread at the head of this worker's queue: the worker runs it next.
     pub fn push(&mut self, thread: Runnable) {
         if let Some(right) = self.ours(thread) {
-            self.worker.threads.head().borrow_mut().push(right);
+            self.worker.threads.with_head(|head| head.push(right));
             self.announce();
         }
     }
 
     /// Takes and returns the thread at the head of this worker's queue.
     pub fn pop(&mut self) -> Option<Runnable> {
-        let popped = self.worker.threads.head().borrow_mut().pop();
+        let popped = self.worker.threads.with_head(tanada_queues::Head::pop);
         popped.map(Runnable::new)
     }
 

@@ -182,6 +182,31 @@ impl<H: Hint> Builder<'_, H> {
         })
     }
 
+    /// As [`Builder::spawn_scoped`], of a thread that is not tied.
+    ///
+    /// # Errors
+    /// As [`Builder::spawn`].
+    ///
+    /// # Panics
+    /// As [`Builder::spawn`].
+    ///
+    /// # Safety
+    /// As [`Builder::spawn_untied`].
+    pub unsafe fn spawn_scoped_untied<'scope, T: Send + 'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        body: impl FnOnce() -> T + Send + 'scope,
+    ) -> io::Result<ScopedJoinHandle<'scope, T>> {
+        let (body, packet) = scope.member(body);
+        // SAFETY: as in `spawn_scoped`; the rest is the caller's contract.
+        let handle = unsafe { self.make_untied(body) }?;
+        Ok(ScopedJoinHandle {
+            handle,
+            packet,
+            marker: PhantomData,
+        })
+    }
+
     /// As [`Builder::spawn_scoped`], but the thread does not become ready before its [`Runnable`] is used. The scope waits for it.
     ///
     /// # Errors

@@ -13,14 +13,16 @@
 //! A pool stays open until its threads have ended. Each counts in [`PoolShared::let_go`]'s number; a worker counts some in advance and
 //! holds back those that have ended on it, and gives these back when it finds no thread.
 
-use super::record::{Header, Left};
-use super::scheduler::{Queues, Runnable, Scheduler, Why};
+use super::record::{Header, Left, Plan};
+use super::scheduler::{First, Queues, Runnable, Scheduler, Why};
 use super::stack;
+use crate::fork::Lane;
+use crate::fork::reach::Base;
+use crate::graph::GraphCore;
 use crate::pool::PoolShared;
 use crate::worker::{self, EndOnPanic, WorkerCore};
 use parking_lot::Mutex;
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::cell::{Cell, UnsafeCell};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -28,7 +30,9 @@ use std::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
+use std::time::Duration;
 use tanada_policy::{Origin, Placement};
+use tanada_queues::sync::atomic::AtomicUsize;
 use tanada_queues::{Head, Injector, Mailbox, Ready, Tail, run_queue};
 
 /// Threads that a worker counts in advance.
@@ -42,6 +46,12 @@ const ONCE_IN: u32 = 32;
 
 /// After so many slices a worker looks whether there is something else to do than threads.
 const SLICES: u32 = 64;
+
+/// After so many slices a worker searches, even if there seemed to be nothing else.
+const MOST_SLICES: u32 = 1024;
+
+/// So many threads at most let each other run without a look at anything else.
+const TURNS: i32 = RING as i32;
 
 /// Numbers of threads that a worker takes at once.
 const NUMBERS: u64 = 1 << 20;
@@ -66,20 +76,103 @@ struct Seat {
 
 /// What one worker alone touches.
 pub(crate) struct ThreadLocal {
-    head: RefCell<Head>,
-    ring: RefCell<VecDeque<Ready>>,
-    /// Free slots of the usual size.
-    slots: RefCell<Vec<NonNull<Header>>>,
+    head: UnsafeCell<Head>,
+    ring: Ring,
+    /// Free slots of the usual size, and their number.
+    slots: Cell<Option<&'static Header>>,
+    free: Cell<usize>,
     /// The thread on whose stack this worker runs.
     pub(super) current: Cell<Option<&'static Header>>,
     /// Threads that this worker has counted, and that have not been made or have ended.
     credit: Cell<usize>,
     picks: Cell<u32>,
+    /// How many turns are left before this worker looks at something else. What runs inside of a thread changes it, too, so it is a guess.
+    turns: Cell<i32>,
     pub(super) random: Cell<u64>,
-    numbers: Cell<(u64, u64)>,
+    /// The next number of a thread, and the end of those that this worker has taken.
+    number: Cell<u64>,
+    numbers: Cell<u64>,
     signals: Cell<bool>,
+    /// Threads in the ring that wait for something else than a thread, and let others run meanwhile.
+    helpers: Cell<usize>,
+    /// How often in a row one of those has found nothing but others of the kind.
+    vain: Cell<usize>,
+    /// A new thread, for which its parent leaves this worker.
+    child: Cell<Option<Ready>>,
     /// Whether the scheduler is asked: meanwhile this worker's thread must not be suspended.
     asking: Cell<bool>,
+}
+
+/// What a worker runs threads on top of.
+struct Around<'a> {
+    base: Base,
+    limit: &'a AtomicUsize,
+    current: Option<&'static Header>,
+    graph: *const GraphCore,
+}
+
+/// Threads of one worker, which alone touches them and is noted in them, in the order in which they became ready: a list through their
+/// headers. They are tied to it, but for one that a waiting thread has found and put first.
+#[derive(Default)]
+struct Ring {
+    first: Cell<Option<&'static Header>>,
+    last: Cell<Option<&'static Header>>,
+    len: Cell<usize>,
+}
+
+impl Ring {
+    #[inline]
+    fn push_back(&self, right: Ready) {
+        let thread = Header::of(&right);
+        self.len.set(self.len.get() + 1);
+        thread.next.set(None);
+        match self.last.replace(Some(thread)) {
+            Some(last) => last.next.set(Some(thread)),
+            None => self.first.set(Some(thread)),
+        }
+    }
+
+    fn push_front(&self, right: Ready) {
+        let thread = Header::of(&right);
+        self.len.set(self.len.get() + 1);
+        let before = self.first.replace(Some(thread));
+        thread.next.set(before);
+        if before.is_none() {
+            self.last.set(Some(thread));
+        }
+    }
+
+    /// Puts `thread`, whose right is used up, behind all others, and takes the first of these, whose right is used up thereby. Returns
+    /// `None`, and does nothing, if there is none.
+    #[inline(always)]
+    fn take_turns(&self, thread: &'static Header) -> Option<&'static Header> {
+        let (next, last) = (self.first.get()?, self.last.replace(Some(thread)));
+        thread.next.set(None);
+        match last {
+            // Two threads take turns, and nothing has to be read that was just written.
+            Some(last) if std::ptr::eq(next, last) => self.first.set(Some(thread)),
+            last => {
+                if let Some(last) = last {
+                    last.next.set(Some(thread));
+                }
+                self.first.set(next.next.get());
+            }
+        }
+        Some(next)
+    }
+
+    #[inline]
+    fn pop_front(&self) -> Option<Ready> {
+        let thread = self.first.get()?;
+        self.len.set(self.len.get() - 1);
+        let next = thread.next.get();
+        self.first.set(next);
+        if next.is_none() {
+            self.last.set(None);
+        }
+        // SAFETY: the right was used up when the thread was put here, and the thread is not parked.
+        Some(unsafe { thread.ready() })
+    }
 }
 
 impl ThreadShared {
@@ -104,15 +197,21 @@ impl ThreadShared {
     pub(crate) fn local(&self, me: usize, seed: u64) -> ThreadLocal {
         let head = self.heads.lock()[me].take();
         ThreadLocal {
-            head: RefCell::new(head.expect("each worker is made once")),
-            ring: RefCell::default(),
-            slots: RefCell::default(),
+            head: UnsafeCell::new(head.expect("each worker is made once")),
+            ring: Ring::default(),
+            slots: Cell::new(None),
+            free: Cell::new(0),
             current: Cell::new(None),
             credit: Cell::new(0),
             picks: Cell::new(0),
+            turns: Cell::new(0),
             random: Cell::new(seed ^ (me as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-            numbers: Cell::new((0, 0)),
+            number: Cell::new(0),
+            numbers: Cell::new(0),
             signals: Cell::new(false),
+            helpers: Cell::new(0),
+            vain: Cell::new(0),
+            child: Cell::new(None),
             asking: Cell::new(false),
         }
     }
@@ -143,20 +242,74 @@ impl ThreadShared {
 }
 
 impl ThreadLocal {
-    pub(super) fn head(&self) -> &RefCell<Head> {
-        &self.head
+    /// Calls `change` with the owner's side of this worker's run queue. (Not by a `RefCell`, whose mark costs as much as the rest.)
+    #[inline(always)]
+    pub(super) fn with_head<R>(&self, change: impl FnOnce(&mut Head) -> R) -> R {
+        // SAFETY: the worker's own thread alone gets here. The closures, all of which are in this layer, call functions of `Head` and
+        // nothing else: none of them calls this function, and none runs a program's code.
+        change(unsafe { &mut *self.head.get() })
     }
 
     /// Returns a number that no other thread of this process has.
     #[inline]
     pub(super) fn number(&self) -> u64 {
-        let (mut next, mut end) = self.numbers.get();
-        if next == end {
-            next = NUMBER.fetch_add(NUMBERS, Relaxed);
-            end = next + NUMBERS;
+        let next = self.number.get();
+        if next == self.numbers.get() {
+            return self.more_numbers();
         }
-        self.numbers.set((next + 1, end));
+        self.number.set(next + 1);
         next
+    }
+
+    #[cold]
+    fn more_numbers(&self) -> u64 {
+        let next = NUMBER.fetch_add(NUMBERS, Relaxed);
+        self.number.set(next + 1);
+        self.numbers.set(next + NUMBERS);
+        next
+    }
+
+    /// Takes a free slot of the usual size, if there is one.
+    #[inline]
+    fn take_slot(&self) -> Option<NonNull<Header>> {
+        let slot = self.slots.get()?;
+        self.slots.set(slot.next.get());
+        self.free.set(self.free.get() - 1);
+        Some(NonNull::from(slot))
+    }
+
+    /// Takes back a slot of the usual size.
+    #[inline]
+    pub(super) fn free(&self, slot: NonNull<Header>) {
+        // SAFETY: headers are at their places for ever.
+        let header: &'static Header = unsafe { slot.as_ref() };
+        header.next.set(self.slots.replace(Some(header)));
+        self.free.set(self.free.get() + 1);
+        if self.free.get() > stack::CACHE {
+            self.give_back(stack::CACHE / 2);
+        }
+    }
+
+    /// Gives free slots to the process, until so many are left.
+    #[cold]
+    #[inline(never)]
+    fn give_back(&self, left: usize) {
+        let number = self.free.get().saturating_sub(left);
+        let slots: Vec<_> = std::iter::from_fn(|| self.take_slot())
+            .take(number)
+            .collect();
+        stack::give_back(stack::USUAL_CLASS, slots.into_iter());
+    }
+
+    /// Takes free slots from the process.
+    #[cold]
+    #[inline(never)]
+    fn more_slots(&self) -> io::Result<()> {
+        let mut slots = Vec::new();
+        stack::take(stack::USUAL_CLASS, stack::CACHE / 2, &mut slots)?;
+        // The first one is used first: of a new mapping, it has the lowest address.
+        slots.into_iter().rev().for_each(|slot| self.free(slot));
+        Ok(())
     }
 }
 
@@ -173,14 +326,11 @@ pub(super) fn number() -> u64 {
 pub(super) fn take_slot(worker: Option<&WorkerCore>, class: usize) -> io::Result<NonNull<Header>> {
     match worker {
         Some(worker) if class == stack::USUAL_CLASS => {
-            let mut slots = worker.threads.slots.borrow_mut();
-            match slots.pop() {
-                Some(slot) => Ok(slot),
-                None => {
-                    stack::take(class, stack::CACHE / 2, &mut slots)?;
-                    Ok(slots.pop().expect("at least one was taken"))
-                }
+            if worker.threads.slots.get().is_none() {
+                worker.threads.more_slots()?;
             }
+            let slot = worker.threads.take_slot();
+            Ok(slot.expect("at least one was taken"))
         }
         _ => {
             let mut one = Vec::new();
@@ -194,21 +344,68 @@ pub(super) fn take_slot(worker: Option<&WorkerCore>, class: usize) -> io::Result
 #[inline]
 pub(super) fn free_slot(worker: Option<&WorkerCore>, class: usize, slot: NonNull<Header>) {
     match worker {
-        Some(worker) if class == stack::USUAL_CLASS => {
-            let mut slots = worker.threads.slots.borrow_mut();
-            slots.push(slot);
-            if slots.len() > stack::CACHE {
-                let rest = slots.len() - stack::CACHE / 2;
-                stack::give_back(class, slots.drain(..rest));
-            }
-        }
+        Some(worker) if class == stack::USUAL_CLASS => worker.threads.free(slot),
         _ => stack::give_back(class, std::iter::once(slot)),
+    }
+}
+
+/// A thread that [`begin_usual`] has begun to make, and the worker on which that is.
+#[derive(Clone, Copy)]
+pub(super) struct Begun {
+    pub(super) slot: NonNull<Header>,
+    worker: NonNull<WorkerCore>,
+}
+
+/// Begins to make a thread with nothing set, on the worker that this is, if that needs nothing but a slot which it has: the caller calls
+/// [`Header::fill`] and [`Begun::start`].
+///
+/// Never inlined, as all functions that read a variable of the OS thread: see [`leaving`].
+#[inline(never)]
+pub(super) fn begin_usual() -> Option<Begun> {
+    worker::with_any(|worker| {
+        let worker = worker?;
+        if worker.pool().threads.scheduler.is_some() {
+            return None;
+        }
+        // Where a free slot is, `deadlock::used` was called when it was taken from the process.
+        let slot = worker.threads.take_slot()?;
+        worker.count_thread();
+        let plan = Plan {
+            pool: worker.pool(),
+            class: stack::USUAL_CLASS,
+            tied: true,
+            number: worker.threads.number(),
+            name: None,
+            digest: 0,
+        };
+        // SAFETY: the slot was free, and the pool was kept by the count.
+        unsafe { Header::prepare(slot, &plan) };
+        Some(Begun {
+            slot,
+            worker: NonNull::from(worker),
+        })
+    })
+}
+
+impl Begun {
+    /// Makes the thread ready.
+    ///
+    /// # Safety
+    /// It was filled, on this OS thread since it was begun, and this is called once.
+    #[inline(never)]
+    pub(super) unsafe fn start(self) {
+        // SAFETY: the worker is the one that this OS thread is, which runs the caller.
+        let worker = unsafe { self.worker.as_ref() };
+        // SAFETY: the thread is new.
+        let right = unsafe { self.slot.as_ref().ready() };
+        worker.threads.with_head(|head| head.push(right));
+        worker.announce_thread();
     }
 }
 
 impl Drop for ThreadLocal {
     fn drop(&mut self) {
-        stack::give_back(stack::USUAL_CLASS, self.slots.get_mut().drain(..));
+        self.give_back(0);
     }
 }
 
@@ -218,8 +415,8 @@ impl PoolShared {
     pub(super) fn make_new_ready(&self, worker: Option<&WorkerCore>, right: Ready) {
         match worker {
             Some(worker) if self.threads.scheduler.is_none() => {
-                worker.threads.head.borrow_mut().push(right);
-                self.announce_thread();
+                worker.threads.with_head(|head| head.push(right));
+                worker.announce_thread();
             }
             _ => self.make_ready(worker, right, Why::New),
         }
@@ -238,13 +435,15 @@ impl PoolShared {
             return;
         };
         match self.threads.scheduler() {
-            None if why == Why::Yielded => self.threads.tail(worker.id.index()).push(right),
-            None => worker.threads.head.borrow_mut().push(right),
+            None => worker.threads.with_head(|head| match why {
+                Why::Yielded => head.push_last(right),
+                Why::New | Why::Woken | Why::Forked => head.push(right),
+            }),
             Some(scheduler) => worker.ask_scheduler(|queues| {
                 scheduler.ready(queues, Runnable::new(right), why);
             }),
         }
-        self.announce_thread();
+        worker.announce_thread();
     }
 
     /// A thread was made ready that any worker may run: wakes one unless some search. If none sleeps, those that wait inside of a task may
@@ -262,7 +461,7 @@ impl PoolShared {
         let home = Header::of(&right).home().expect("it has started");
         match worker {
             Some(worker) if worker.id.0 == home => {
-                worker.threads.ring.borrow_mut().push_back(right);
+                worker.threads.ring.push_back(right);
             }
             _ => {
                 self.threads.seats[usize::from(home)].mail.push(right);
@@ -295,8 +494,39 @@ pub(super) fn park(thread: &Header) {
     if !thread.take_token() {
         let here = leaving();
         debug_assert!(here.is_some_and(|here| std::ptr::eq(here, thread)));
-        thread.leave(Left::Parked);
+        thread.leave_to_park();
     }
+}
+
+/// Lets the new thread `child` run instead of this one, which made it: see [`WorkerCore::forks_to_child`].
+#[inline(always)]
+pub(super) fn leave_to_child(child: Ready) {
+    let parent = leaving();
+    put_child(child);
+    if let Some(parent) = parent {
+        parent.leave_to_child();
+    }
+}
+
+/// Puts a new thread where this worker finds it when its parent has left.
+#[inline(never)]
+fn put_child(child: Ready) {
+    worker::with_any(|worker| match worker {
+        Some(worker) => worker.threads.child.set(Some(child)),
+        None => super::handle::schedule_elsewhere(child),
+    });
+}
+
+/// As [`leaving`], with the worker.
+#[inline(never)]
+pub(super) fn yielding() -> Option<(&'static Header, NonNull<WorkerCore>)> {
+    worker::with_any(|worker| {
+        let worker = worker?;
+        if worker.threads.asking.get() {
+            leaves_a_scheduler();
+        }
+        Some((worker.current_thread()?, NonNull::from(worker)))
+    })
 }
 
 /// Returns the lightweight thread that calls this and is about to leave its worker; `None` if it is none.
@@ -307,16 +537,40 @@ pub(super) fn park(thread: &Header) {
 pub(super) fn leaving() -> Option<&'static Header> {
     worker::with_any(|worker| {
         let worker = worker?;
-        // A panic here ends the process.
-        assert!(
-            !worker.threads.asking.get(),
-            "a scheduler of threads must not wait or yield"
-        );
+        if worker.threads.asking.get() {
+            leaves_a_scheduler();
+        }
         worker.current_thread()
     })
 }
 
+/// A scheduler waits. (The panic ends the process.)
+#[cold]
+#[inline(never)]
+fn leaves_a_scheduler() -> ! {
+    panic!("a scheduler of threads must not wait or yield")
+}
+
 impl WorkerCore {
+    /// As [`PoolShared::announce_thread`], of a thread that this worker has put into a run queue.
+    #[inline]
+    pub(super) fn announce_thread(&self) {
+        // The only worker need not be woken.
+        if !self.alone {
+            self.pool().announce_thread();
+        }
+    }
+
+    /// Returns whether a new untied thread runs before the one that this worker runs, which creates it.
+    pub(super) fn forks_to_child(&self) -> bool {
+        let scheduler = self.pool().threads.scheduler();
+        let first = || scheduler.is_some_and(|scheduler| scheduler.first() == First::Child);
+        let may_leave = self
+            .current_thread()
+            .is_some_and(|thread| !thread.is_tied());
+        may_leave && !self.threads.asking.get() && EndOnPanic::around(first)
+    }
+
     /// Returns the lightweight thread on whose stack this worker runs.
     pub(crate) fn current_thread(&self) -> Option<&'static Header> {
         self.threads.current.get()
@@ -327,8 +581,10 @@ impl WorkerCore {
     pub(super) fn count_thread(&self) {
         let credit = &self.threads.credit;
         if credit.get() == 0 {
-            self.pool().forks.keep_many(AHEAD);
-            credit.set(AHEAD);
+            // A worker without a loop never comes to give back what it has counted in advance.
+            let ahead = if self.adopted.get() { 1 } else { AHEAD };
+            self.pool().forks.keep_many(ahead);
+            credit.set(ahead);
         }
         credit.set(credit.get() - 1);
     }
@@ -346,24 +602,139 @@ impl WorkerCore {
     /// `owner` is whether the caller has the thread's handle.
     #[inline(always)]
     pub(super) fn run_thread(&self, right: Ready, owner: bool) -> bool {
+        let around = self.begin_slices();
+        let ended = self.run_slice(&around, right, owner);
+        self.end_slices(around);
+        ended
+    }
+
+    /// Puts away what this worker knows of the task or thread that it runs, because it is about to run threads on top of it.
+    #[inline(always)]
+    fn begin_slices(&self) -> Around<'_> {
+        let (demand, reach) = (&self.pool().forks.demand, &self.forks.reach);
+        let graph = self.graph.running();
+        self.graph.run(std::ptr::null());
+        Around {
+            // Addresses of another stack say nothing of this one.
+            base: demand.enter_job(self.id.index(), reach),
+            limit: demand.limit(self.id.index()),
+            current: self.threads.current.get(),
+            graph,
+        }
+    }
+
+    /// Undoes [`WorkerCore::begin_slices`].
+    #[inline(always)]
+    fn end_slices(&self, around: Around<'_>) {
+        let (demand, reach) = (&self.pool().forks.demand, &self.forks.reach);
+        self.graph.run(around.graph);
+        demand.leave_job(self.id.index(), around.base, reach);
+    }
+
+    /// As [`WorkerCore::run_thread`], of one of several, between [`WorkerCore::begin_slices`] and [`WorkerCore::end_slices`].
+    #[inline(always)]
+    fn run_slice(&self, around: &Around<'_>, right: Ready, owner: bool) -> bool {
         let thread = Header::of(&right);
         if self.graph.held.is_some() {
             self.settle();
         }
-        // Addresses of another stack say nothing of this one.
-        let (demand, reach) = (&self.pool().forks.demand, &self.forks.reach);
-        let base = demand.enter_job(self.id.index(), reach);
-        // A profile of forks sees each slice as a job: what a suspended closure does later is not part of it.
-        let interrupted = (self.forks.lane.as_ref()).map(|lane| lane.job_begins(Origin::Own));
+        thread.goes_to(self);
         // SAFETY: the right is used up hereby.
         let left = unsafe {
             let _ = right;
-            thread.resume(self)
+            self.threads.current.set(Some(thread));
+            match &self.forks.lane {
+                None => thread.resume(self),
+                Some(lane) => self.resume_recorded(lane, thread),
+            }
         };
-        if let (Some(lane), Some(interrupted)) = (&self.forks.lane, interrupted) {
-            lane.job_ends(interrupted);
+        self.after_slice(around);
+        self.has_left(thread, left, owner)
+    }
+
+    /// The thread that ran has left: this worker is on top of what it was on top of before.
+    #[inline(always)]
+    fn after_slice(&self, around: &Around<'_>) {
+        self.threads.current.set(around.current);
+        self.graph.run(std::ptr::null());
+        // Whatever forks the thread has left on its stack, nothing is known of them here.
+        around.limit.store(0, Relaxed);
+        self.forks.reach.clear();
+    }
+
+    /// Runs threads, `thread` first, as long as each of them does nothing but let others run, at most about `turns`. Returns the first one
+    /// of which that is not so, and why it has left. This is [`WorkerCore::run_slice`] and [`WorkerCore::own_thread`] for
+    /// the most frequent case, without what is needed only in others.
+    ///
+    /// # Safety
+    /// The right to run the thread is used up hereby, and the thread is this worker's.
+    #[inline(always)]
+    unsafe fn run_turns(
+        &self,
+        around: &Around<'_>,
+        thread: &'static Header,
+        turns: i32,
+        done: impl Fn() -> bool,
+    ) -> (&'static Header, Left) {
+        let mut thread = thread;
+        self.threads.turns.set(turns);
+        loop {
+            self.threads.current.set(Some(thread));
+            if thread.is_in_a_graph() {
+                // SAFETY: the caller's contract, and the right of each further one is used up below.
+                let left = unsafe { thread.resume(self) };
+                self.after_slice(around);
+                return (thread, left);
+            }
+            // SAFETY: as above.
+            let here = match unsafe { thread.switch() } {
+                // SAFETY: it is this worker.
+                Ok(here) => unsafe { here.as_ref() },
+                Err(left) => {
+                    thread.stays_in(self.graph.running());
+                    self.after_slice(around);
+                    return (thread, left);
+                }
+            };
+            debug_assert!(std::ptr::eq(self, here));
+            let turn = here.threads.turns.get() - 1;
+            here.threads.turns.set(turn);
+            let is_special = !here.graph.running().is_null() || here.graph.held.is_some();
+            if turn <= 0 || is_special || around.limit.load(Relaxed) != 0 || done() {
+                break;
+            }
+            if thread.is_tied() {
+                if let Some(next) = here.threads.ring.take_turns(thread) {
+                    thread = next;
+                }
+                continue;
+            }
+            if here.pool().threads.scheduler.is_some() || here.threads.ring.first.get().is_some() {
+                break;
+            }
+            // SAFETY: its right was used up.
+            let right = unsafe { thread.ready() };
+            let next = here.threads.with_head(|head| {
+                head.push_last(right);
+                head.pop()
+            });
+            here.announce_thread();
+            let Some(next) = next else {
+                // Another worker has taken it.
+                self.after_slice(around);
+                return (thread, Left::Gone);
+            };
+            thread = Header::of(&next);
+            thread.goes_to(here);
         }
-        demand.leave_job(self.id.index(), base, reach);
+        thread.stays_in(self.graph.running());
+        self.after_slice(around);
+        (thread, Left::Yielded)
+    }
+
+    /// Does what is to be done with a thread that has left its worker. Returns whether it has ended.
+    #[inline(always)]
+    fn has_left(&self, thread: &'static Header, left: Left, owner: bool) -> bool {
         match left {
             Left::Ended => {
                 self.end_if_forked();
@@ -381,7 +752,7 @@ impl WorkerCore {
                 // SAFETY: its right was used up above.
                 let right = unsafe { thread.ready() };
                 match thread.is_tied() {
-                    true => self.threads.ring.borrow_mut().push_back(right),
+                    true => self.threads.ring.push_back(right),
                     false => self.pool().make_ready(Some(self), right, Why::Yielded),
                 }
             }
@@ -393,8 +764,32 @@ impl WorkerCore {
                     self.pool().make_ready(Some(self), right, Why::Woken);
                 }
             }
+            Left::Forked => {
+                // SAFETY: its right was used up when it was resumed.
+                let parent = unsafe { thread.ready() };
+                self.pool().make_ready(Some(self), parent, Why::Forked);
+                if let Some(child) = self.threads.child.take() {
+                    self.pool().make_ready(Some(self), child, Why::New);
+                }
+            }
+            Left::Gone => {}
         }
         false
+    }
+
+    /// As [`Header::resume`], for a profile of forks, which sees each slice as a job: what a suspended closure does later is not part of
+    /// it.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    #[inline(never)]
+    unsafe fn resume_recorded(&self, lane: &Lane, thread: &'static Header) -> Left {
+        let interrupted = lane.job_begins(Origin::Own);
+        // SAFETY: the caller's contract.
+        let left = unsafe { thread.resume(self) };
+        lane.job_ends(interrupted);
+        left
     }
 
     /// Takes and returns a thread for this worker, which is free to run any.
@@ -415,6 +810,14 @@ impl WorkerCore {
         stolen.and_then(|thread| Queues::of(self).ours(thread))
     }
 
+    /// Returns whether threads are queued that a scheduler of the program's own may take, and has not taken when it was asked.
+    pub(crate) fn leaves_threads_to_others(&self) -> bool {
+        let (pool, me) = (self.pool(), self.id.index());
+        let threads = &pool.threads;
+        // In a schedule, time decides nothing.
+        threads.scheduler.is_some() && pool.schedule.is_none() && threads.may_have(me)
+    }
+
     /// Calls the user's scheduler. A panic of it ends the process: threads in its hands would be lost to those that wait for them.
     pub(super) fn ask_scheduler<R>(&self, call: impl FnOnce(&mut Queues<'_>) -> R) -> R {
         let before = self.threads.asking.replace(true);
@@ -424,24 +827,31 @@ impl WorkerCore {
     }
 
     /// Takes and returns a thread that lies at this worker.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn own_thread(&self) -> Option<Ready> {
+        self.own_thread_after(1)
+    }
+
+    /// As [`WorkerCore::own_thread`], after so many turns since the last call.
+    #[inline]
+    fn own_thread_after(&self, turns: u32) -> Option<Ready> {
         let local = &self.threads;
-        let picks = local.picks.get().wrapping_add(1);
+        let before = local.picks.get();
+        let picks = before.wrapping_add(turns);
         local.picks.set(picks);
-        if !picks.is_multiple_of(RING)
-            && let Some(right) = local.ring.borrow_mut().pop_front()
+        if before / RING == picks / RING
+            && let Some(right) = local.ring.pop_front()
         {
             return Some(right);
         }
-        self.next_own_thread(picks)
+        self.next_own_thread(before / ONCE_IN != picks / ONCE_IN)
     }
 
-    /// Looks in the run queue first, and once in a while at what comes from elsewhere.
+    /// Looks in the run queue first, and if `all` before that at what comes from elsewhere.
     #[inline]
-    fn next_own_thread(&self, picks: u32) -> Option<Ready> {
+    fn next_own_thread(&self, all: bool) -> Option<Ready> {
         let (pool, local) = (self.pool(), &self.threads);
-        if picks.is_multiple_of(ONCE_IN) {
+        if all {
             if pool.threads.has_mail(self.id.index()) {
                 self.open_mail();
             }
@@ -449,7 +859,7 @@ impl WorkerCore {
                 return Some(right);
             }
         }
-        let from_ring = || local.ring.borrow_mut().pop_front();
+        let from_ring = || local.ring.pop_front();
         self.pop_thread().or_else(from_ring).or_else(|| {
             pool.threads
                 .has_mail(self.id.index())
@@ -462,7 +872,7 @@ impl WorkerCore {
     #[inline]
     fn pop_thread(&self) -> Option<Ready> {
         match self.pool().threads.scheduler() {
-            None => self.threads.head.borrow_mut().pop(),
+            None => self.threads.with_head(Head::pop),
             Some(scheduler) => {
                 let next = self.ask_scheduler(|queues| scheduler.next(queues));
                 next.and_then(|thread| Queues::of(self).ours(thread))
@@ -473,9 +883,9 @@ impl WorkerCore {
     #[cold]
     fn open_mail(&self) {
         let mail = &self.pool().threads.seats[self.id.index()].mail;
-        let mut ring = self.threads.ring.borrow_mut();
         for _ in 0..mail.len() {
-            ring.extend(mail.pop());
+            let Some(right) = mail.pop() else { break };
+            self.threads.ring.push_back(right);
         }
     }
 
@@ -484,18 +894,46 @@ impl WorkerCore {
         if !self.threads.signals.replace(true) {
             stack::ensure_signal_stack();
         }
-        let mut right = first;
-        for slice in 1.. {
-            self.run_thread(right, false);
-            if slice == SLICES || self.pool().is_disturbed() || done() {
+        let around = self.begin_slices();
+        // A pool with a schedule is always disturbed, and takes turns after each slice. A profile sees each slice.
+        let turns = match self.pool().is_disturbed() || self.forks.lane.is_some() {
+            true => 1,
+            false => TURNS,
+        };
+        let (mut next, mut slices) = (Some(first), 0);
+        while let Some(right) = next.take() {
+            let mut turn = 1;
+            if turns == 1 {
+                self.run_slice(&around, right, false);
+            } else {
+                let thread = Header::of(&right);
+                if self.graph.held.is_some() {
+                    self.settle();
+                }
+                thread.goes_to(self);
+                // SAFETY: the right is used up, and the thread is this worker's.
+                let (thread, left) = unsafe { self.run_turns(&around, thread, turns, &done) };
+                turn = (turns - self.threads.turns.get()).max(1) as u32;
+                self.has_left(thread, left, false);
+            }
+            let before = slices / SLICES;
+            slices += turn;
+            let look = slices / SLICES != before;
+            if self.pool().is_disturbed()
+                || done()
+                || (look && (slices >= MOST_SLICES || self.may_have_other()))
+            {
                 self.end_if_forked();
-                return;
+                break;
             }
-            match self.own_thread() {
-                Some(next) => right = next,
-                None => return,
-            }
+            next = self.own_thread_after(turn);
         }
+        self.end_slices(around);
+    }
+
+    /// Returns whether there may be something else to do for this worker than to run threads.
+    fn may_have_other(&self) -> bool {
+        self.pool().forks.may_have(self.id.index()) || self.may_have_tasks()
     }
 
     /// Returns whether this worker might find a thread.
@@ -515,14 +953,45 @@ impl WorkerCore {
         match self.current_thread() {
             None => self.run_threads(other, &is_done),
             Some(thread) => {
-                self.threads.ring.borrow_mut().push_front(other);
-                let here = leaving();
-                debug_assert!(here.is_some_and(|here| std::ptr::eq(here, thread)));
-                thread.leave(Left::Yielded);
+                self.rest_if_vain(&other, &is_done);
+                // Threads in the ring are this worker's.
+                Header::of(&other).goes_to(self);
+                self.threads.ring.push_front(other);
+                // This worker is the calling OS thread's, and stays so until the switch.
+                debug_assert!(leaving().is_some_and(|here| std::ptr::eq(here, thread)));
+                let helpers = &self.threads.helpers;
+                helpers.set(helpers.get() + 1);
+                // It is pinned, and comes back to this worker.
+                thread.leave_to_yield(NonNull::from(self));
+                helpers.set(helpers.get() - 1);
             }
         }
         self.settle_threads();
         Some(is_done())
+    }
+
+    /// A thread of this worker waits for a job, a graph or a call, and is about to let `other` run. If `other` does nothing but wait for
+    /// such a thing, too, as all others here, and none of them has come to its end for some time, this worker sleeps for a moment: whoever
+    /// opens what one of them waits for need not know that the worker sleeps.
+    fn rest_if_vain(&self, other: &Ready, is_done: impl Fn() -> bool) {
+        /// They look as often before the worker sleeps.
+        const LOOKS: usize = 64;
+        const REST: Duration = Duration::from_micros(500);
+        let (local, pool) = (&self.threads, self.pool());
+        // `other` was taken out of the ring.
+        let helps =
+            Header::of(other).is_pinned() && local.ring.len.get() + 1 == local.helpers.get();
+        let vain = if helps { local.vain.get() + 1 } else { 0 };
+        let most = LOOKS.max(local.helpers.get() + 1);
+        local.vain.set(vain % most);
+        if vain == most && pool.schedule.is_none() {
+            pool.wait_in_a_task(|| {
+                let other = || self.is_called() || pool.forks.has_jobs() || self.may_have_threads();
+                if !is_done() && !other() {
+                    crate::parking::park_timeout(REST);
+                }
+            });
+        }
     }
 
     /// Runs a job or a slice of a thread, if there is one for this worker, which is in a task. Returns whether there was.

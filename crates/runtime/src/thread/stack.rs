@@ -116,7 +116,7 @@ pub(super) fn class_of(bytes: usize) -> Option<usize> {
 }
 
 /// Returns the bytes of a slot.
-pub(super) fn size_of_class(class: usize) -> usize {
+pub(super) const fn size_of_class(class: usize) -> usize {
     LEAST << class
 }
 
@@ -228,6 +228,8 @@ fn map(bytes: usize, align: usize) -> io::Result<*mut u8> {
             libc::munmap(base.add(bytes).cast(), align - before);
         }
         libc::madvise(base.cast(), bytes, libc::MADV_NOHUGEPAGE);
+        // Threads find what is theirs by their addresses.
+        let _ = base.expose_provenance();
         Ok(base)
     }
 }

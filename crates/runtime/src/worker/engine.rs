@@ -26,6 +26,9 @@ const SEARCH_PAUSES: u32 = 8;
 /// The rounds of a worker that expects to sleep for long.
 const SHORT_SEARCH_ROUNDS: u32 = 2;
 
+/// How long a worker sleeps whose scheduler of threads finds nothing although threads are queued: it may find something at any time.
+const NAP: Duration = Duration::from_millis(1);
+
 /// The shortest sleep that counts as long: several times the cost of waking a thread.
 const LONG_SLEEP: Duration = Duration::from_micros(40);
 
@@ -132,6 +135,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     /// Makes this thread the worker for good, without the loop: it runs something only while it waits. The worker is never freed.
     pub(crate) fn adopt(self) {
         let worker = Box::leak(Box::new(self));
+        worker.core.adopted.set(true);
         // SAFETY: the worker lives for ever, on this thread.
         unsafe { worker.enter() };
     }
@@ -256,6 +260,24 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 }
             }
             self.core.settle_threads();
+            if self.core.leaves_threads_to_others() {
+                let mut found = None;
+                // The scheduler is asked once more when others know that this worker may sleep: they wake it for what comes afterwards.
+                let woke = sleep.nap(me.index(), NAP, || {
+                    let may_have = self.dispatcher.may_have(me)
+                        || self.core.pool.forks.may_have(me.index())
+                        || self.core.is_called();
+                    self.core.end_if_forked();
+                    found = (!may_have).then(|| self.core.find_thread()).flatten();
+                    may_have || found.is_some()
+                });
+                if let Some(thread) = found {
+                    self.run_aside(|core| core.run_threads(thread, || false));
+                } else if woke == Woke::Close {
+                    return None;
+                }
+                continue;
+            }
             deadlock::suspect();
             let start = Instant::now();
             let woke = sleep.doze(me.index(), || {
@@ -368,6 +390,10 @@ impl<D: Dispatcher, O: Observer, M: Meter> Engine for Worker<D, O, M> {
                 dispatcher.ready(local, env, task);
             }
         });
+    }
+
+    fn may_have_tasks(&self) -> bool {
+        M::GOVERNS || EndOnPanic::around(|| self.dispatcher.may_have(self.core.id))
     }
 
     fn run_one_of(&self, graph: *const GraphCore) -> bool {

@@ -48,6 +48,8 @@ pub(crate) struct WorkerCore {
     pub(crate) forks: ForkLocal,
     /// What the layer of lightweight threads keeps in each worker.
     pub(crate) threads: ThreadLocal,
+    /// Whether it has no loop: it runs something only while it waits.
+    pub(crate) adopted: Cell<bool>,
     /// The [`Worker`] around this core, while its thread runs tasks.
     engine: Cell<Option<NonNull<dyn Engine>>>,
 }
@@ -59,6 +61,9 @@ trait Engine {
 
     /// Hands the released tasks to the policy.
     fn hand_over(&self);
+
+    /// Returns whether the policy might have a task for this worker, or its governor something to decide.
+    fn may_have_tasks(&self) -> bool;
 
     /// Runs a task of `graph` that the policy has, and hands what it releases to the policy. Returns whether there may be more of them.
     fn run_one_of(&self, graph: *const GraphCore) -> bool;
@@ -79,6 +84,7 @@ impl WorkerCore {
             stack,
             released: RefCell::default(),
             graph: GraphLocal::default(),
+            adopted: Cell::new(false),
             engine: Cell::new(None),
         }
     }
@@ -152,6 +158,11 @@ impl WorkerCore {
         if self.graph.held.is_of_another(of) {
             self.settle();
         }
+    }
+
+    /// Returns whether the policy might have a task for this worker, or its governor something to decide.
+    pub(crate) fn may_have_tasks(&self) -> bool {
+        self.engine().may_have_tasks()
     }
 
     /// Runs a task that was registered in `graph` and that the policy has for this worker, inside of one that runs. Returns whether there

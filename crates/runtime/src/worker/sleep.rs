@@ -72,6 +72,7 @@
 //! The test `tests/model_sleep.rs` runs this file under shuttle, whose memory is sequentially consistent, as the proof assumes.
 
 use crate::parking;
+use std::time::Duration;
 use tanada_queues::Padded;
 use tanada_queues::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,
@@ -236,6 +237,23 @@ impl Sleep {
         } else {
             self.wait_for_wake(me);
         }
+        self.woke()
+    }
+
+    /// As [`Sleep::doze`], for at most `time`, however often `may_have` would return true meanwhile: for a worker that leaves tasks to
+    /// others although it could take them. It does not count as asleep ([`Idle::asleep`]), since it goes on by itself.
+    pub fn nap(&self, me: usize, time: Duration, may_have: impl FnOnce() -> bool) -> Woke {
+        let (word, bit) = (&self.asleep[me / BITS].0, 1 << (me % BITS));
+        word.fetch_or(bit, SeqCst);
+        self.searching.0.fetch_sub(1, SeqCst);
+        if !may_have() && !self.closing.load(SeqCst) && word.load(SeqCst) & bit != 0 {
+            // Whoever clears the bit unparks this thread, which may also wake up for no reason.
+            parking::park_timeout(time);
+        }
+        if word.fetch_and(!bit, SeqCst) & bit != 0 {
+            self.searching.0.fetch_add(1, SeqCst);
+        }
+        // Otherwise another thread has claimed the bit and counted this worker as searching.
         self.woke()
     }
 

@@ -99,6 +99,8 @@ struct Channel<T> {
     state: parking_lot::Mutex<State<T>>,
 }
 
+type Locked<'a, T> = parking_lot::MutexGuard<'a, State<T>>;
+
 struct State<T> {
     messages: VecDeque<T>,
     senders: usize,
@@ -154,15 +156,13 @@ impl<T> Sender<T> {
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         let mut message = message;
         loop {
-            match self.try_send(message) {
+            match self.put(message) {
                 Ok(()) => return Ok(()),
-                Err(TrySendError::Disconnected(message)) => return Err(SendError(message)),
-                Err(TrySendError::Full(back)) => message = back,
-            }
-            let state = self.0.state.lock();
-            let full = self.0.room.is_some_and(|room| state.messages.len() >= room);
-            if full && state.receivers > 0 {
-                wait_in(state, |state| &mut state.to_send, (On::Send, 0), || ());
+                Err((_, TrySendError::Disconnected(message))) => return Err(SendError(message)),
+                Err((state, TrySendError::Full(back))) => {
+                    wait_in(state, |state| &mut state.to_send, (On::Send, 0), || ());
+                    message = back;
+                }
             }
         }
     }
@@ -172,12 +172,17 @@ impl<T> Sender<T> {
     /// # Errors
     /// If there is none, or no receiver is left.
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+        self.put(message).map_err(|(_, error)| error)
+    }
+
+    /// As [`Sender::try_send`]. The channel is still locked if the message comes back.
+    fn put(&self, message: T) -> Result<(), (Locked<'_, T>, TrySendError<T>)> {
         let mut state = self.0.state.lock();
         if state.receivers == 0 {
-            return Err(TrySendError::Disconnected(message));
+            return Err((state, TrySendError::Disconnected(message)));
         }
         if self.0.room.is_some_and(|room| state.messages.len() >= room) {
-            return Err(TrySendError::Full(message));
+            return Err((state, TrySendError::Full(message)));
         }
         state.messages.push_back(message);
         let first = state.to_receive.pop();
@@ -196,19 +201,17 @@ impl<T> Receiver<T> {
     /// If there is none, and no sender is left.
     pub fn recv(&self) -> Result<T, RecvError> {
         loop {
-            match self.try_recv() {
+            match self.take() {
                 Ok(message) => return Ok(message),
-                Err(TryRecvError::Disconnected) => return Err(RecvError),
-                Err(TryRecvError::Empty) => {}
-            }
-            let state = self.0.state.lock();
-            if state.messages.is_empty() && state.senders > 0 {
-                wait_in(
-                    state,
-                    |state| &mut state.to_receive,
-                    (On::Receive, 0),
-                    || (),
-                );
+                Err((_, TryRecvError::Disconnected)) => return Err(RecvError),
+                Err((state, TryRecvError::Empty)) => {
+                    wait_in(
+                        state,
+                        |state| &mut state.to_receive,
+                        (On::Receive, 0),
+                        || (),
+                    );
+                }
             }
         }
     }
@@ -220,20 +223,18 @@ impl<T> Receiver<T> {
     pub fn recv_timeout(&self, most: Duration) -> Result<T, TryRecvError> {
         let until = after(most);
         loop {
-            match self.try_recv() {
-                Err(TryRecvError::Empty) if Instant::now() < until => {}
-                received => return received,
-            }
-            let state = self.0.state.lock();
-            if state.messages.is_empty() && state.senders > 0 {
-                wait_in_until(
-                    &self.0.state,
-                    state,
-                    |state| &mut state.to_receive,
-                    (On::Receive, 0),
-                    || (),
-                    until,
-                );
+            match self.take() {
+                Err((state, TryRecvError::Empty)) if Instant::now() < until => {
+                    wait_in_until(
+                        &self.0.state,
+                        state,
+                        |state| &mut state.to_receive,
+                        (On::Receive, 0),
+                        || (),
+                        until,
+                    );
+                }
+                received => return received.map_err(|(_, error)| error),
             }
         }
     }
@@ -243,12 +244,18 @@ impl<T> Receiver<T> {
     /// # Errors
     /// If there is none.
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        self.take().map_err(|(_, error)| error)
+    }
+
+    /// As [`Receiver::try_recv`]. The channel is still locked if there is no message.
+    fn take(&self) -> Result<T, (Locked<'_, T>, TryRecvError)> {
         let mut state = self.0.state.lock();
         let Some(message) = state.messages.pop_front() else {
-            return Err(match state.senders {
+            let why = match state.senders {
                 0 => TryRecvError::Disconnected,
                 _ => TryRecvError::Empty,
-            });
+            };
+            return Err((state, why));
         };
         let first = state.to_send.pop();
         drop(state);

@@ -1,0 +1,190 @@
+//! The ready-made schedulers of lightweight threads.
+#![cfg(not(any(loom, shuttle, miri)))]
+#![allow(unsafe_code, reason = "untied threads are created by unsafe functions")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use tanada_runtime::Pool;
+use tanada_runtime::thread::schedulers::{self, ChildFirst, Entry};
+use tanada_runtime::thread::sync::Mutex;
+use tanada_runtime::thread::{self, Builder, JoinHandle};
+
+fn pool(workers: u32, entry: &Entry) -> Pool {
+    let builder = Pool::builder().workers(workers);
+    builder.thread_scheduler(entry.make()).build().unwrap()
+}
+
+/// Creates a thread that may move.
+fn untied<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    // SAFETY: what is on the stacks of these tests is `Send`, and nothing refers to a variable of the OS thread.
+    unsafe { Builder::new().spawn_untied(body) }.unwrap()
+}
+
+fn in_pool<T: Send + 'static>(pool: &Pool, body: impl FnOnce() -> T + Send + 'static) -> T {
+    // SAFETY: as above.
+    let root = unsafe { Builder::new().pool(pool).spawn_untied(body) };
+    root.unwrap().join().unwrap()
+}
+
+fn fib(n: u64, tied: bool) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    let left = match tied {
+        true => thread::spawn(move || fib(n - 1, tied)),
+        false => untied(move || fib(n - 1, tied)),
+    };
+    fib(n - 2, tied) + left.join().unwrap()
+}
+
+#[test]
+fn each_runs_every_thread_once() {
+    for entry in schedulers::ALL {
+        assert_eq!(schedulers::find(entry.name).unwrap().name, entry.name);
+        for workers in [1, 2, 4, 64] {
+            let pool = pool(workers, entry);
+            for tied in [true, false] {
+                let name = entry.name;
+                assert_eq!(in_pool(&pool, move || fib(14, tied)), 377, "{name}");
+            }
+        }
+    }
+    assert!(schedulers::find("no such").is_none());
+}
+
+#[test]
+fn each_lets_threads_yield_and_wait() {
+    for entry in schedulers::ALL {
+        for workers in [1, 2, 4, 64] {
+            let pool = pool(workers, entry);
+            let sum = in_pool(&pool, || {
+                let (sender, receiver) = thread::sync::bounded(1);
+                let senders: Vec<_> = (0..20_u64)
+                    .map(|n| {
+                        let sender = sender.clone();
+                        untied(move || {
+                            (0..n).for_each(|_| thread::yield_now());
+                            sender.send(n).unwrap();
+                        })
+                    })
+                    .collect();
+                drop(sender);
+                let sum: u64 = receiver.iter().sum();
+                senders
+                    .into_iter()
+                    .for_each(|sender| sender.join().unwrap());
+                sum
+            });
+            assert_eq!(sum, 190, "{}", entry.name);
+        }
+    }
+}
+
+/// On one worker, child first is the order of a program without threads.
+#[test]
+fn a_child_runs_before_its_parent_goes_on() {
+    fn tree(depth: u32, name: u32, log: &Arc<Mutex<Vec<u32>>>) {
+        log.lock().push(name);
+        if depth == 0 {
+            return;
+        }
+        let children = [1, 2].map(|n| {
+            let (name, child) = (name * 10 + n, Arc::clone(log));
+            let child = untied(move || tree(depth - 1, name, &child));
+            log.lock().push(name);
+            child
+        });
+        children.into_iter().for_each(|child| child.join().unwrap());
+    }
+    fn serial(depth: u32, name: u32, log: &mut Vec<u32>) {
+        log.push(name);
+        if depth > 0 {
+            for n in [1, 2] {
+                serial(depth - 1, name * 10 + n, log);
+                log.push(name * 10 + n);
+            }
+        }
+    }
+    let pool = Pool::builder()
+        .workers(1)
+        .thread_scheduler(ChildFirst)
+        .build()
+        .unwrap();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let inside = Arc::clone(&log);
+    in_pool(&pool, move || tree(4, 1, &inside));
+    let mut expected = Vec::new();
+    serial(4, 1, &mut expected);
+    assert_eq!(*log.lock(), expected);
+}
+
+/// The child keeps its worker until its parent has gone on with another one.
+#[test]
+fn another_worker_takes_the_rest_of_a_parent() {
+    for workers in [2, 4, 64] {
+        let pool = Pool::builder()
+            .workers(workers)
+            .thread_scheduler(ChildFirst)
+            .build()
+            .unwrap();
+        in_pool(&pool, || {
+            let went_on = Arc::new(AtomicBool::new(false));
+            let seen = Arc::clone(&went_on);
+            let child = untied(move || {
+                while !seen.load(SeqCst) {
+                    std::thread::yield_now();
+                }
+            });
+            went_on.store(true, SeqCst);
+            child.join().unwrap();
+        });
+    }
+}
+
+/// A tied parent goes on first, and stays.
+#[test]
+fn a_tied_parent_stays() {
+    let pool = Pool::builder()
+        .workers(2)
+        .thread_scheduler(ChildFirst)
+        .build()
+        .unwrap();
+    let parent = Builder::new().pool(&pool).spawn(|| {
+        let here = std::thread::current().id();
+        let children: Vec<_> = (0..100).map(|n| untied(move || n)).collect();
+        assert_eq!(std::thread::current().id(), here);
+        children
+            .into_iter()
+            .map(|child| child.join().unwrap())
+            .sum::<u32>()
+    });
+    assert_eq!(parent.unwrap().join().unwrap(), 4950);
+}
+
+/// With children first, the threads of a loop that are alive at once are few, also if each of them could be created before any runs.
+#[test]
+fn children_first_keep_few_threads_alive() {
+    let pool = Pool::builder()
+        .workers(1)
+        .thread_scheduler(ChildFirst)
+        .build()
+        .unwrap();
+    let most = in_pool(&pool, || {
+        let (alive, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let threads: Vec<_> = (0..1000)
+            .map(|_| {
+                let (alive, most) = (Arc::clone(&alive), Arc::clone(&most));
+                alive.fetch_add(1, SeqCst);
+                untied(move || {
+                    most.fetch_max(alive.load(SeqCst), SeqCst);
+                    alive.fetch_sub(1, SeqCst);
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        most.load(SeqCst)
+    });
+    assert_eq!(most, 1);
+}
