@@ -128,8 +128,8 @@ pub(super) fn axis(quick: bool) -> &'static [u16] {
     }
 }
 
-/// Returns all cases.
-pub(super) fn cases(quick: bool) -> Vec<Case> {
+/// Returns all cases; those on the machine of today if they are wanted.
+pub(super) fn cases(quick: bool, with_today: bool) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |scheme, program, iterations, pages, cores| {
         cases.push(Case {
@@ -189,7 +189,7 @@ pub(super) fn cases(quick: bool) -> Vec<Case> {
             add(scheme, program, REPEATED, Pages::Interleaved, CORES);
         }
     }
-    if !quick {
+    if with_today {
         let programs = [Program::Dense, Program::Irregular].into_iter();
         cases.extend(programs.flat_map(|program| {
             today()

@@ -31,6 +31,12 @@ const OPTIONS: &[OptionSpec] = &[
     )
     .default("3"),
     OptionSpec::new(
+        "today",
+        "",
+        Kind::Switch,
+        "Simulate repeated iterations on two sockets of today, too (epyc2)",
+    ),
+    OptionSpec::new(
         "set",
         "KEY=VALUE",
         Kind::Texts,
@@ -75,7 +81,7 @@ impl Paper for Matmul {
             true => 1,
             false => request.values.count("seeds"),
         };
-        let cases = cases(request.quick);
+        let cases = cases(request.quick, request.values.switch("today"));
         let sources: BTreeSet<Source> = cases.iter().map(|case| case.source()).collect();
         let sources: Vec<Source> = sources.into_iter().collect();
         let record = |at: usize| sources[at].record();

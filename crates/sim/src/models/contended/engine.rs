@@ -545,9 +545,12 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         let (costs, at) = (self.costs, self.addresses);
         for op in env.ops.drain(..) {
             // A worker that does not exist is on no socket.
-            let whose = call::whose(op).filter(|of| of.index() < self.seats.len());
-            let hops = whose.map_or(0, |of| self.levels.memory.hops(index, of.index()));
-            let far = costs.far(hops);
+            let far = match call::whose(op) {
+                Some(of) if costs.hop_cycles > 0 && of.index() < self.seats.len() => {
+                    costs.far(self.levels.memory.hops(index, of.index()))
+                }
+                _ => 0,
+            };
             match &mut self.layout {
                 Some(layout) => layout.charged(steps, costs, at, me, op, far),
                 None => call::charged(steps, costs, at, self.seats.len(), me, op, far),
