@@ -386,8 +386,8 @@ pub(super) fn missed(results: &Results, summary: &Summary) -> Vec<String> {
         steals_over_original(results, Hint::Fresh),
     ) {
         lines.push(format!(
-            "on 32 cores Cutoff has {ideal:.2} of Ideal; {:.0}% of Original's steals are deeper than an ideal run's; with fresh hints there are \
-             {fresh:.2} times as many steals",
+            "on 32 cores Cutoff has {ideal:.2} of Ideal; {:.0}% of Original's steals are deeper than an ideal run's; \
+             with fresh hints there are {fresh:.2} times as many steals",
             deep_steals(results)
         ));
     }
