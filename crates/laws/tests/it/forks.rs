@@ -68,14 +68,19 @@ fn all_small_graphs() {
     }
 }
 
+/// Returns a source of random numbers below the one that it is called with.
+fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut draws = 0;
+    move |most| {
+        draws += 1;
+        draw(seed, tanada_policy::WorkerId(0), draws) % most
+    }
+}
+
 #[test]
 fn random_graphs() {
     for seed in 0..60 {
-        let mut draws = 0;
-        let mut below = |most: u64| {
-            draws += 1;
-            draw(seed, tanada_policy::WorkerId(0), draws) % most
-        };
+        let mut below = numbers(seed);
         let mut graph = Graph::default();
         for task in 0..40 {
             let hints = Hints::default()
@@ -123,11 +128,7 @@ fn closure(
 #[test]
 fn random_trees_of_forks() {
     for seed in 0..100 {
-        let mut draws = 0;
-        let mut below = |most: u64| {
-            draws += 1;
-            draw(seed, tanada_policy::WorkerId(0), draws) % most
-        };
+        let mut below = numbers(seed);
         let mut graph = Graph::default();
         for _ in 0..1 + seed % 3 {
             closure(&mut graph, &mut below, None, 0);

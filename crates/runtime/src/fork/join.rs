@@ -47,11 +47,7 @@ where
     RA: Send,
     RB: Send,
 {
-    if plain_limit().wrapping_sub(stack_pointer()) < WINDOW {
-        plain(first, second)
-    } else {
-        kept(global, &NOTHING, first, second)
-    }
+    plain_or_kept(global, &NOTHING, first, second)
 }
 
 /// As [`join_with`](super::join_with), on the pool that `global` returns if this thread is no worker.
@@ -64,15 +60,11 @@ where
     RA: Send,
     RB: Send,
 {
-    if plain_limit().wrapping_sub(stack_pointer()) < WINDOW {
-        plain(first, second)
-    } else {
-        let said = Said {
-            hints: *hints,
-            ..NOTHING
-        };
-        kept(global, &said, first, second)
-    }
+    let said = Said {
+        hints: *hints,
+        ..NOTHING
+    };
+    plain_or_kept(global, &said, first, second)
 }
 
 /// As [`join_works`](super::join_works), on the pool that `global` returns if this thread is no worker.
@@ -85,11 +77,7 @@ where
     RA: Send,
     RB: Send,
 {
-    if plain_limit().wrapping_sub(stack_pointer()) < WINDOW {
-        plain(first, second)
-    } else {
-        kept(global, &Said { works, ..NOTHING }, first, second)
-    }
+    plain_or_kept(global, &Said { works, ..NOTHING }, first, second)
 }
 
 /// What a program says of a fork.
@@ -119,6 +107,23 @@ where
     on_worker(global, |worker, injected| {
         keep(worker, injected, &NOTHING, first, second)
     })
+}
+
+/// Runs both, one after the other if this worker's limit says so.
+#[inline(always)]
+fn plain_or_kept<G, A, B, RA, RB>(global: G, said: &Said, first: A, second: B) -> (RA, RB)
+where
+    G: FnOnce() -> Pool,
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    if plain_limit().wrapping_sub(stack_pointer()) < WINDOW {
+        plain(first, second)
+    } else {
+        kept(global, said, first, second)
+    }
 }
 
 #[inline(never)]

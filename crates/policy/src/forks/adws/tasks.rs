@@ -83,32 +83,13 @@ impl Shared {
         state: &mut State,
     ) -> Option<(Ready, Origin)> {
         let me = env.me();
-        let seat = &mut state.seats[me.index()];
-        if let Some(task) = seat.resumed.pop_front() {
+        let State {
+            seats, closures, ..
+        } = state;
+        let own = seats[me.index()].pop(|task| self.is_wide(closures, task));
+        if own.is_some() {
             env.charge(Op::OwnPop);
-            return Some((task, Origin::Own));
-        }
-        // A wide closure waits for nothing: other workers wait for what it forks.
-        let wide = |task: &Ready, closures: &[Option<Running>]| self.is_wide(closures, task);
-        if let Some(at) = seat
-            .mail
-            .iter()
-            .position(|task| wide(task, &state.closures))
-        {
-            env.charge(Op::OwnPop);
-            return seat.mail.remove(at).map(|task| (task, Origin::Mailbox));
-        }
-        if let Some(at) = seat.own.iter().position(|task| wide(task, &state.closures)) {
-            env.charge(Op::OwnPop);
-            return seat.own.remove(at).map(|task| (task, Origin::Own));
-        }
-        if let Some(task) = seat.own.pop_back() {
-            env.charge(Op::OwnPop);
-            return Some((task, Origin::Own));
-        }
-        if let Some(task) = seat.mail.pop_front() {
-            env.charge(Op::OwnPop);
-            return Some((task, Origin::Mailbox));
+            return own;
         }
         self.steal(local, env, state)
     }
@@ -377,6 +358,26 @@ impl State {
                 ..Running::below(branch)
             });
         }
+    }
+}
+
+impl Seat {
+    /// Takes and returns the next task of the worker itself: one behind a join, then a wide closure, for whose parts other workers wait,
+    /// then the newest of its own, then the oldest that others have sent.
+    fn pop(&mut self, is_wide: impl Fn(&Ready) -> bool) -> Option<(Ready, Origin)> {
+        if let Some(task) = self.resumed.pop_front() {
+            return Some((task, Origin::Own));
+        }
+        if let Some(at) = self.mail.iter().position(&is_wide) {
+            return self.mail.remove(at).map(|task| (task, Origin::Mailbox));
+        }
+        let wide = self.own.iter().position(&is_wide);
+        let own = match wide {
+            Some(at) => self.own.remove(at),
+            None => self.own.pop_back(),
+        };
+        let mail = |seat: &mut Self| seat.mail.pop_front().map(|task| (task, Origin::Mailbox));
+        own.map(|task| (task, Origin::Own)).or_else(|| mail(self))
     }
 }
 
