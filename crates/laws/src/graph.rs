@@ -139,7 +139,7 @@ impl Graph {
         Prepared::of_graph(
             1,
             work,
-            |task| self.tasks[task].hints.depth,
+            Some(&|task| self.tasks[task].hints.depth),
             |task| self.tasks[task].successors.iter().copied(),
         )
     }

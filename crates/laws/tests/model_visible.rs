@@ -58,7 +58,7 @@ fn ready(task: u64) -> Ready {
 /// takes one. So there is always one left, and `may_have` must say so to worker 3.
 fn always_one_left<D: Dispatcher>() {
     let placement = Placement::flat(WORKERS);
-    let prepared = Prepared::of_graph(1, vec![1; 6], |_| 0, |_| None);
+    let prepared = Prepared::of_graph(1, vec![1; 6], None, |_| None);
     let (dispatcher, mut locals) = D::build(&Site::new(&placement, 0).knowing(&prepared));
     let dispatcher = Arc::new(dispatcher);
     let mut env = Here(WorkerId(1), 0);
@@ -113,7 +113,7 @@ fn always_one_left<D: Dispatcher>() {
 /// One task is queued, and no worker takes it: two workers send more to the same place, and it may have to be moved for that.
 fn the_first_is_moved<D: Dispatcher>() {
     let placement = Placement::flat(WORKERS);
-    let prepared = Prepared::of_graph(1, vec![1; 6], |_| 0, |_| None);
+    let prepared = Prepared::of_graph(1, vec![1; 6], None, |_| None);
     let (dispatcher, mut locals) = D::build(&Site::new(&placement, 0).knowing(&prepared));
     let dispatcher = Arc::new(dispatcher);
     dispatcher.ready(&mut locals[1], &mut Here(WorkerId(1), 0), ready(1));

@@ -49,10 +49,10 @@ impl Closures {
         let roots: Vec<usize> = (0..order.len()).filter(|task| waits[*task] == 0).collect();
         this.fork(None, &roots, work);
         for task in order.iter().map(|task| *task as usize) {
-            let (closure, at) = (this.of_task[task], depth(task));
+            let (closure, at) = (this.of_task[task], u64::from(depth(task)));
             let (mut forked, mut went_on) = (Vec::new(), false);
             for to in successors(task) {
-                let behind = depth(to);
+                let behind = u64::from(depth(to));
                 let of_to = match behind {
                     _ if behind == at + 1 => {
                         if waits[to] != 1 {
@@ -84,6 +84,9 @@ impl Closures {
             forked.sort_unstable();
             this.fork(Some(closure), &forked, work);
         }
+        if !this.joins(&waits, &successors) {
+            return None;
+        }
         for closure in (0..this.closures.len()).rev() {
             let Closure { parent, work, .. } = this.closures[closure];
             if let Some(parent) = parent {
@@ -92,6 +95,29 @@ impl Closures {
             }
         }
         Some(this)
+    }
+
+    /// Returns whether all closures of each fork end in one task of the closure that forked them, which waits for nothing else.
+    fn joins<I: IntoIterator<Item = usize>>(
+        &self,
+        waits: &[u32],
+        successors: impl Fn(usize) -> I,
+    ) -> bool {
+        let join = |closure: &Closure| {
+            let mut behind = successors(closure.last).into_iter();
+            behind.next().filter(|_| behind.next().is_none())
+        };
+        self.closures.iter().all(|closure| {
+            let Some(parent) = closure.parent else {
+                return true;
+            };
+            let first = &self.closures[closure.siblings.start as usize];
+            join(closure).is_some_and(|to| {
+                join(first) == Some(to)
+                    && self.of_task[to] == parent
+                    && waits[to] as usize == closure.siblings.len()
+            })
+        })
     }
 
     fn fork(&mut self, parent: Option<u32>, tasks: &[usize], work: &[u64]) {
@@ -168,6 +194,12 @@ mod tests {
     fn other_graphs_have_no_closures() {
         assert!(of(&[0, 0, 0, 0], &[&[1, 2], &[3], &[3], &[]]).is_none());
         assert!(of(&[0, 2], &[&[1], &[]]).is_none());
+        assert!(of(&[0, u32::MAX], &[&[1], &[]]).is_none());
+        assert!(of(&[u32::MAX, 0], &[&[1], &[]]).is_none());
+        // Closures that never come back, one of two that does, and two joins of one fork.
+        assert!(of(&[0, 1, 1], &[&[1, 2], &[], &[]]).is_none());
+        assert!(of(&[0, 1, 1, 0], &[&[1, 2], &[3], &[], &[]]).is_none());
+        assert!(of(&[0, 1, 1, 0, 0], &[&[1, 2], &[3], &[4], &[], &[]]).is_none());
         assert!(of(&[0, 1, 0, 0], &[&[1], &[2], &[], &[2]]).is_none());
     }
 }

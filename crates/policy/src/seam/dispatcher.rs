@@ -216,6 +216,9 @@ pub trait Dispatcher: Send + Sync + Sized + 'static {
     /// Whether it reads [`Site::prepared`]. The native engine does not know a graph before it ran, so it does not offer such a policy.
     const NEEDS_PREPARED: bool = false;
 
+    /// Whether it reads [`Prepared::closures`], too.
+    const NEEDS_CLOSURES: bool = false;
+
     /// Makes and returns the shared state and one local state a worker, in the order of the workers.
     ///
     /// # Panics

@@ -50,7 +50,7 @@ pub struct Thief<'a> {
 impl Thief<'_> {
     /// Returns the depth of the oldest fork that `victim` has where others can take it, at most 65,535, without taking it; `None`: it has
     /// none. (Paper 5's peek.) Closures that are spawned have depth 0. Under a policy that does not [decide](ForkPolicy::decides), depths
-    /// are unknown: all are 0.
+    /// are unknown: all are 0. Under one that [divides](ForkPolicy::divides), what is returned has another meaning.
     ///
     /// It is a hint: the fork may be gone when the call returns, and a simulated machine may answer with an old depth
     /// ([`Env::peeks`](crate::Env::peeks)).

@@ -219,6 +219,7 @@ where
         let forked = lane.forks(fork.code(), std::any::type_name::<B>());
         drop(recorded.set(forked));
     }
+    let mut is_dealt = false;
     let plain = decided.is_some_and(|decided| decided.plain);
     let base = if plain {
         None
@@ -227,7 +228,7 @@ where
         let right = unsafe { fork.ready(decided.map_or(0, |decided| decided.depth)) };
         match shared.get() {
             Some(Fork::Divided(divided)) => {
-                worker.push_shared(divided, right);
+                is_dealt = worker.push_shared(divided, right);
                 None
             }
             _ => worker.push_fork(right, stack_pointer()),
@@ -245,7 +246,7 @@ where
         worker.end_base(before);
     }
     // The right to run a plain fork was never given away.
-    let is_back = plain || take_back(worker, &fork);
+    let is_back = plain || take_back(worker, &fork, is_dealt);
     match result {
         // SAFETY: the right came back.
         Ok(first) if is_back => (first, unsafe { fork.run_inline(worker, injected) }),
@@ -277,13 +278,16 @@ impl Drop for Ends<'_> {
 }
 
 /// Takes the right to run `fork` back, which `worker` has pushed, and returns true; or waits until a thief has run it. Runs what the first
-/// closure has spawned, which lies on top.
+/// closure has spawned, which lies on top. If it `is_dealt`, another worker has it.
 #[inline]
-fn take_back<F, R>(worker: &WorkerCore, fork: &StackJob<ForkLatch, F, R>) -> bool
+fn take_back<F, R>(worker: &WorkerCore, fork: &StackJob<ForkLatch, F, R>, is_dealt: bool) -> bool
 where
     F: FnOnce(&WorkerCore, bool) -> R,
 {
-    while let Some(job) = worker.pop_job() {
+    // One that was dealt out does not lie in this worker's deque, and what lies there may be older.
+    while !(is_dealt && fork.latch().flag().is_open())
+        && let Some(job) = worker.pop_job()
+    {
         if fork.is(&job) {
             return true;
         }

@@ -10,14 +10,17 @@
 //! By the rule, a worker waits for its own share and leaves other shares alone. A closure may hold up what others wait for, so natively
 //! the rule ends with a worker's patience: one that searches `PATIENCE` times in vain looks further out, and at last takes anything.
 //! Between two forks that are nearer in time than that, the rule holds.
+//!
+//! A worker that waits with a stack that is used up takes its own jobs only. So it must not wait for a closure that lies in another worker's
+//! mail: near the end of a stack, nothing is dealt out. Nor is it by a worker that waits further out, else trees would nest on it without
+//! end, nor by a lightweight thread, which would leave its branch to the next one.
 
-use super::latch::Flag;
 use super::reach::{Base, Reach as Clock};
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tanada_policy::forks::adws::{Branch, Division, Place, Ranges, Reach};
 use tanada_policy::{Origin, WorkerId};
 use tanada_queues::{Mailbox, Ready};
@@ -25,18 +28,21 @@ use tanada_queues::{Mailbox, Ready};
 /// Searches in vain after which a worker looks further out: some ten microseconds.
 const PATIENCE: u32 = 64;
 
+/// Bytes of stack between a fork and the place below it where a wait looks whether the stack is used up, at most.
+const MARGIN: usize = 8 << 10;
+
 /// What all threads of a pool share for this.
 pub(crate) struct Sharing {
     ranges: Ranges,
+    /// Whether worker 0 found nothing the last time that it looked: it will look again soon, or is woken.
+    first_is_free: AtomicBool,
     seats: Box<[Seat]>,
 }
 
 /// What one worker lets others reach.
 struct Seat {
-    /// Closures that the worker owns and another thread has forked.
+    /// Closures that the worker owns and another one has forked.
     mail: Mailbox,
-    /// The worker waits with a stack that is used up, and wants to be unparked if there is mail.
-    is_low: AtomicBool,
 }
 
 /// What one worker alone touches.
@@ -50,11 +56,13 @@ pub(super) struct ShareLocal {
     since: Cell<u64>,
     /// Searches in vain.
     vain: Cell<u32>,
+    /// How many waits lie below the top of the worker's stack.
+    waits: Cell<u32>,
 }
 
 /// A branch in which a closure runs.
 #[derive(Clone, Debug)]
-struct Inside {
+pub(super) struct Inside {
     branch: Arc<Branch>,
     /// Whether forks divide the branch's share.
     is_wide: bool,
@@ -64,14 +72,10 @@ struct Inside {
 #[derive(Debug)]
 pub(super) enum Fork {
     /// Its closures belong to the branch of the one that forks.
-    Within(Within),
+    Within(Inside),
     /// They have branches of their own.
     Divided(Box<Divided>),
 }
-
-/// The branch of a fork that does not divide it.
-#[derive(Debug)]
-pub(super) struct Within(Inside);
 
 /// A fork whose closures have branches of their own.
 #[derive(Debug)]
@@ -81,12 +85,16 @@ pub(super) struct Divided {
     root: Option<(Arc<Branch>, Place)>,
 }
 
+/// A worker waits until this is dropped.
+pub(super) struct Waits<'a>(&'a Cell<u32>);
+
 /// A closure runs in a branch until this is dropped.
 pub(super) struct Running<'a> {
     worker: &'a WorkerCore,
-    before: Option<Inside>,
-    /// Whether the branch ends with the closure.
-    ends: bool,
+    /// What the worker was inside of before, unless a lightweight thread runs the closure.
+    before: Option<Option<Inside>>,
+    /// The branch, if it ends with the closure.
+    ends: Option<Arc<Branch>>,
     /// The base of forks before it, if the closure has bases of its own.
     base: Option<Base>,
 }
@@ -95,10 +103,10 @@ impl Sharing {
     pub(crate) fn new(workers: u16) -> Self {
         Sharing {
             ranges: Ranges::new(workers),
+            first_is_free: AtomicBool::new(true),
             seats: (0..workers)
                 .map(|_| Seat {
                     mail: Mailbox::new(),
-                    is_low: AtomicBool::new(false),
                 })
                 .collect(),
         }
@@ -109,23 +117,15 @@ impl Sharing {
         self.seats.iter().any(|seat| !seat.mail.is_empty())
     }
 
-    /// Puts `job`, whose tag is `tag`, into the share mail of `owner`.
-    fn post(&self, pool: &PoolShared, owner: WorkerId, job: Ready, tag: u16) {
-        let seat = &self.seats[owner.index()];
-        seat.mail.push(job.with_digest(tag));
-        if pool.wake_if_asleep(owner.index()) {
-            return;
+    /// Puts `job` into the share mail of `owner`, which is active.
+    fn post(&self, pool: &PoolShared, owner: WorkerId, job: Ready) {
+        self.seats[owner.index()].mail.push(job);
+        // It may have been made inactive by now: then it sleeps on, and is no help.
+        let is_active = pool.sleep.is_active(owner.index());
+        if !(is_active && pool.wake_if_asleep(owner.index())) {
+            // The owner may be busy for long: another worker shall know of the job.
+            pool.forks.demand.announce(&pool.sleep);
         }
-        if seat.is_low.load(SeqCst) {
-            pool.forks.demand.waits.unpark(owner.index());
-        }
-        // The owner may be busy for long: another worker shall know of the job.
-        pool.forks.demand.announce(&pool.sleep);
-    }
-
-    /// Posts a job from outside of the pool: always to the same worker, so that trees begin on it.
-    pub(super) fn post_root(&self, pool: &PoolShared, job: Ready) {
-        self.post(pool, WorkerId(0), job, tag(0, true));
     }
 }
 
@@ -145,43 +145,54 @@ impl WorkerCore {
     }
 
     /// Returns what becomes of a fork of this worker, whose closures have the works `works` (0 and 0: not known) and the code `code`;
-    /// `None` if the policy does not divide.
+    /// `None` if it is an ordinary fork outside of all trees.
     #[inline]
     pub(super) fn share(&self, code: usize, works: [u64; 2]) -> Option<Fork> {
         let sharing = self.sharing()?;
-        Some(self.shared(sharing, code as u64, works))
+        self.shared(sharing, code as u64, works)
     }
 
     #[cold]
-    fn shared(&self, sharing: &Sharing, code: u64, works: [u64; 2]) -> Fork {
+    fn shared(&self, sharing: &Sharing, code: u64, works: [u64; 2]) -> Option<Fork> {
+        self.end_if_forked();
         let local = &self.forks.share;
+        let may_deal = local.waits.get() == 0
+            && self.current_thread().is_none()
+            && !self.stack.is_low_in(MARGIN);
         let inside = local.inside.borrow().clone();
         let (branch, root) = match inside {
-            Some(Inside {
-                branch,
-                is_wide: true,
-            }) => (branch, None),
-            Some(within) => return Fork::Within(Within(within)),
-            None => {
+            Some(Inside { branch, is_wide }) if is_wide && may_deal => (branch, None),
+            Some(Inside { branch, .. }) => {
+                return Some(Fork::Within(Inside {
+                    branch,
+                    is_wide: false,
+                }));
+            }
+            None if may_deal => {
                 let root = sharing.ranges.root(self.id, code);
                 (root.clone(), Some((root, local.place.take())))
             }
+            None => return None,
         };
         let division = sharing.ranges.divide(&branch, code, &works);
-        Fork::Divided(Box::new(Divided { division, root }))
+        Some(Fork::Divided(Box::new(Divided { division, root })))
     }
 
-    /// Queues the second closure of a divided fork on its owner.
-    pub(super) fn push_shared(&self, divided: &Divided, job: Ready) {
+    /// Queues the second closure of a divided fork on its owner. Returns false if that is this worker.
+    pub(super) fn push_shared(&self, divided: &Divided, job: Ready) -> bool {
         let (branch, pool) = (&divided.division.branches[1], self.pool());
-        let tag = tag(branch.depth(), branch.is_wide());
+        let owner = branch.owner();
         match self.sharing() {
-            Some(sharing) if branch.owner() != self.id => {
-                sharing.post(pool, branch.owner(), job, tag)
+            Some(sharing) if owner != self.id && pool.sleep.is_active(owner.index()) => {
+                let tag = tag(branch.depth(), branch.is_wide());
+                sharing.post(pool, owner, job.with_digest(tag));
+                true
             }
             _ => {
+                let tag = tag(branch.depth(), branch.is_wide() && owner == self.id);
                 self.forks.deque.borrow_mut().push(job.with_digest(tag));
                 pool.forks.demand.announce(&pool.sleep);
+                false
             }
         }
     }
@@ -215,13 +226,13 @@ impl WorkerCore {
                 let now = self.forks.share.inside.borrow();
                 if now
                     .as_ref()
-                    .is_some_and(|now| Arc::ptr_eq(&now.branch, &within.0.branch))
+                    .is_some_and(|now| Arc::ptr_eq(&now.branch, &within.branch))
                 {
                     // Nobody has taken it.
                     return None;
                 }
                 drop(now);
-                Some(self.enters(Some(within.0.clone()), false))
+                Some(self.enters(Some(within.clone()), None))
             }
         }
     }
@@ -237,25 +248,39 @@ impl WorkerCore {
             branch: branch.clone(),
             is_wide: is_own && branch.is_wide(),
         };
-        self.enters(Some(inside), true)
+        self.enters(Some(inside), Some(branch.clone()))
     }
 
-    /// This worker begins something outside of all trees, or waits.
+    /// This worker begins something outside of all trees.
     #[inline]
     pub(super) fn leaves_share(&self) -> Option<Running<'_>> {
-        self.sharing().map(|_| self.enters(None, false))
+        self.sharing().map(|_| self.enters(None, None))
     }
 
-    fn enters(&self, inside: Option<Inside>, ends: bool) -> Running<'_> {
-        let base = ends.then(|| {
+    /// This worker begins to wait, and runs other jobs meanwhile.
+    #[inline]
+    pub(super) fn waits_in_share(&self) -> Option<(Running<'_>, Waits<'_>)> {
+        let waits = &self.forks.share.waits;
+        self.sharing().map(|_| {
+            waits.set(waits.get() + 1);
+            (self.enters(None, None), Waits(waits))
+        })
+    }
+
+    fn enters(&self, inside: Option<Inside>, ends: Option<Arc<Branch>>) -> Running<'_> {
+        let base = ends.is_some().then(|| {
             let demand = &self.pool().forks.demand;
             demand.enter_job(self.id.index(), &self.forks.reach)
         });
         let local = &self.forks.share;
-        local.measure(&self.forks.reach);
+        // Threads of one worker do not end in the order in which they begin.
+        let before = self.current_thread().is_none().then(|| {
+            local.measure(&self.forks.reach);
+            local.inside.replace(inside)
+        });
         Running {
             worker: self,
-            before: local.inside.replace(inside),
+            before,
             ends,
             base,
         }
@@ -266,6 +291,7 @@ impl WorkerCore {
         let (Fork::Divided(divided), Some(sharing)) = (fork, self.sharing()) else {
             return;
         };
+        self.end_if_forked();
         sharing.ranges.learn(&divided.division);
         if let Some((root, place)) = &divided.root {
             sharing.ranges.end(root);
@@ -273,12 +299,21 @@ impl WorkerCore {
         }
     }
 
-    /// Takes and returns a closure for this worker: of its share mail, its own newest, one that it may steal, or one from outside.
+    /// Takes and returns a closure for this worker: of its share mail, its own newest, one that it may steal, or one from outside. Those from
+    /// outside are worker 0's while it is free, so that trees begin on the same worker each time.
     pub(super) fn find_shared(&self, sharing: &Sharing) -> Option<Ready> {
+        let is_first = self.id == WorkerId(0);
+        let may_begin = is_first
+            || !sharing.first_is_free.load(Relaxed)
+            || self.forks.share.vain.get() >= PATIENCE;
         let found = self
             .pop_share(sharing)
             .or_else(|| self.pop_job())
-            .or_else(|| self.steal_shared(sharing));
+            .or_else(|| self.steal_shared(sharing))
+            .or_else(|| may_begin.then(|| self.pop_injected()).flatten());
+        if is_first && sharing.first_is_free.load(Relaxed) != found.is_none() {
+            sharing.first_is_free.store(found.is_none(), Relaxed);
+        }
         let local = &self.forks.share;
         match found {
             Some(_) => {
@@ -295,27 +330,11 @@ impl WorkerCore {
         found
     }
 
-    /// Takes and returns a job that is this worker's to do: its newest, or share mail.
-    pub(super) fn pop_own(&self) -> Option<Ready> {
-        self.pop_job().or_else(|| self.pop_share(self.sharing()?))
-    }
-
     /// Takes and returns the oldest share mail of this worker.
     fn pop_share(&self, sharing: &Sharing) -> Option<Ready> {
         let job = sharing.seats[self.id.index()].mail.pop()?;
         self.forks.origin.set(Origin::Mailbox);
         Some(job)
-    }
-
-    /// Waits, with a stack that is used up, until `flag` is open, `or` returns true, or this worker has share mail.
-    pub(super) fn park_low(&self, flag: &Flag, or: impl Fn() -> bool) {
-        let Some(sharing) = self.sharing() else {
-            return flag.park_until(or);
-        };
-        let Seat { mail, is_low } = &sharing.seats[self.id.index()];
-        is_low.store(true, SeqCst);
-        flag.park_until(|| or() || !mail.is_empty());
-        is_low.store(false, SeqCst);
     }
 
     fn steal_shared(&self, sharing: &Sharing) -> Option<Ready> {
@@ -362,13 +381,22 @@ impl ShareLocal {
     }
 }
 
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
 impl Drop for Running<'_> {
     fn drop(&mut self) {
+        self.worker.end_if_forked();
         let local = &self.worker.forks.share;
-        local.measure(&self.worker.forks.reach);
-        let inside = local.inside.replace(self.before.take());
-        if let (true, Some(inside), Some(sharing)) = (self.ends, inside, self.worker.sharing()) {
-            sharing.ranges.end(&inside.branch);
+        if let Some(before) = self.before.take() {
+            local.measure(&self.worker.forks.reach);
+            local.inside.replace(before);
+        }
+        if let (Some(branch), Some(sharing)) = (self.ends.take(), self.worker.sharing()) {
+            sharing.ranges.end(&branch);
         }
         if let Some(base) = self.base.take() {
             let demand = &self.worker.pool().forks.demand;

@@ -196,12 +196,10 @@ impl PoolShared {
 
     /// Hands a job to the pool from outside of its workers.
     pub(crate) fn inject_job(&self, job: Ready) {
-        match &self.forks.sharing {
-            Some(sharing) => sharing.post_root(self, job),
-            None => {
-                self.forks.injected.push(job);
-                self.forks.demand.announce(&self.sleep);
-            }
+        self.forks.injected.push(job);
+        // Trees begin on the first worker under a policy that divides, unless it has something else to do.
+        if self.forks.sharing.is_none() || !self.wake_if_asleep(0) {
+            self.forks.demand.announce(&self.sleep);
         }
     }
 
@@ -343,7 +341,7 @@ impl WorkerCore {
             .or_else(|| self.pop_injected())
     }
 
-    fn pop_injected(&self) -> Option<Ready> {
+    pub(super) fn pop_injected(&self) -> Option<Ready> {
         let job = self.pool().forks.injected.pop()?;
         self.forks.origin.set(Origin::Pool);
         Some(job)
@@ -375,6 +373,9 @@ impl WorkerCore {
         };
         EndOnPanic::around(|| {
             pool.forks.policy.steal(&mut thief, &mut |victim| {
+                if found.is_some() {
+                    return true;
+                }
                 found = steal(victim);
                 local.origin.set(Origin::Stolen(victim));
                 found.is_some()

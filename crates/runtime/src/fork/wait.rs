@@ -27,7 +27,7 @@ impl WorkerCore {
         if self.graph.held.is_some() {
             self.settle();
         }
-        let _no_share = self.leaves_share();
+        let _waits = self.waits_in_share();
         let paused = (self.forks.lane.as_ref()).is_some_and(|lane| lane.pause());
         while !flag.is_open() {
             match self.is_stack_low() {
@@ -47,11 +47,11 @@ impl WorkerCore {
         while !flag.is_open() {
             if self.is_called() {
                 self.answer();
-            } else if let Some(job) = self.pop_own() {
+            } else if let Some(job) = self.pop_job() {
                 self.run_job(job);
             } else if self.help_threads(|| (), || flag.is_open()).is_none() {
                 self.pool().wait_in_a_task(|| {
-                    self.park_low(flag, || self.is_called() || self.may_have_threads());
+                    flag.park_until(|| self.is_called() || self.may_have_threads());
                 });
             }
         }

@@ -26,7 +26,12 @@ impl Stack {
 
     /// Returns whether too little is left for another nested graph. Called on the thread itself.
     pub(crate) fn is_low(&self) -> bool {
-        pointer() < self.low
+        self.is_low_in(0)
+    }
+
+    /// Returns whether the stack is low `bytes` further down.
+    pub(crate) fn is_low_in(&self, bytes: usize) -> bool {
+        pointer() < self.low + bytes
     }
 }
 

@@ -141,7 +141,7 @@ impl<'a, D: Dispatcher> Dispatching<'a, D> {
     ) -> Result<Self, SimError> {
         let placement = machine.placement();
         let prepared = match D::NEEDS_PREPARED {
-            true => Some(prepare(trace, machine)?),
+            true => Some(prepare(trace, machine, D::NEEDS_CLOSURES)?),
             false => None,
         };
         let mut site = Site::new(&placement, seed);

@@ -10,11 +10,15 @@ use tanada_trace::Trace;
 const FIRST_HANDLE: u64 = 1;
 
 /// Returns the bottom levels of the tasks of `trace` on `machine`, in cycles of least time as [`Bound`](crate::counts::bound::Bound)
-/// defines it. Reads all records once.
+/// defines it, and the closures if `closures`. Reads all records once.
 ///
 /// # Errors
 /// If the trace cannot be read, or one of its tasks alone takes more than 2^64-1 cycles.
-pub(crate) fn prepare(trace: &Trace, machine: &Machine) -> Result<Prepared, SimError> {
+pub(crate) fn prepare(
+    trace: &Trace,
+    machine: &Machine,
+    closures: bool,
+) -> Result<Prepared, SimError> {
     let record_cycles = Least::of(machine);
     let mut reader = trace.reader()?;
     let mut window = Vec::new();
@@ -32,6 +36,7 @@ pub(crate) fn prepare(trace: &Trace, machine: &Machine) -> Result<Prepared, SimE
     }
     let successors = |task| trace.successors(task as u32).iter();
     let depth = |task: usize| trace.tasks()[task].depth;
+    let depth: Option<&dyn Fn(usize) -> u32> = if closures { Some(&depth) } else { None };
     Ok(Prepared::of_graph(FIRST_HANDLE, least, depth, |task| {
         successors(task).map(|edge| edge.to() as usize)
     }))

@@ -45,6 +45,9 @@ const STEADY: f64 = 0.3;
 /// Searches in vain after which a worker looks further out.
 const TRIES: u32 = 2;
 
+/// The depth below which no closure is wide: on one side of a tree there are about as many levels as parts of a worker can be told.
+const DEEPEST: u16 = 64;
+
 /// Forks and closures that are remembered, at most; further ones are divided evenly.
 const REMEMBERED: usize = 1 << 14;
 
@@ -223,11 +226,13 @@ impl Ranges {
         // The closure forks one after the other.
         let born = branch.phase.load(Relaxed) + 1;
         let borders = branch.share.borders(&parts);
+        let within = branch.share.end.saturating_sub(1).max(branch.share.begin);
         let branches = borders.windows(2).zip(0..).map(|(border, place)| {
             let key = mixed(key, place);
             Arc::new(Branch {
                 share: Share {
-                    begin: border[0],
+                    // An empty share at the end, too, is a worker's of the closure that forks.
+                    begin: border[0].min(within),
                     end: border[1],
                 },
                 base: branch.base,
@@ -332,7 +337,7 @@ impl Branch {
     /// Returns whether several workers share the closure.
     #[inline]
     pub fn is_wide(&self) -> bool {
-        is_wide(&[self.share.begin, self.share.end])
+        self.depth < DEEPEST && is_wide(&[self.share.begin, self.share.end])
     }
 
     /// Returns the worker on which the closure begins.

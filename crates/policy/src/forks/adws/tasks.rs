@@ -399,6 +399,7 @@ impl Dispatcher for Shared {
     type Local = Local;
 
     const NEEDS_PREPARED: bool = true;
+    const NEEDS_CLOSURES: bool = true;
 
     fn build(site: &Site<'_>) -> (Self, Vec<Local>) {
         let prepared = site.prepared.expect("adws must know the graph").clone();
