@@ -563,12 +563,16 @@ impl WorkerCore {
 
     /// Returns whether a new untied thread runs before the one that this worker runs, which creates it.
     pub(super) fn forks_to_child(&self) -> bool {
-        let scheduler = self.pool().threads.scheduler();
-        let first = || scheduler.is_some_and(|scheduler| scheduler.first() == First::Child);
+        let Some(scheduler) = self.pool().threads.scheduler() else {
+            return false;
+        };
         let may_leave = self
             .current_thread()
             .is_some_and(|thread| !thread.is_tied());
-        may_leave && !self.threads.asking.get() && EndOnPanic::around(first)
+        // Asked like the other functions: a scheduler that suspended the thread would let it go on with another worker than this one.
+        may_leave
+            && !self.threads.asking.get()
+            && self.ask_scheduler(|_| scheduler.first()) == First::Child
     }
 
     /// Returns the lightweight thread on whose stack this worker runs.
