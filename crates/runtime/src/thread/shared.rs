@@ -6,8 +6,9 @@
 //! - One that is tied and has started: in its worker's *ring*, which that worker alone touches, or in its worker's *mail*, if another
 //!   thread unparked it.
 //!
-//! A worker looks at its ring and at its run queue by turns, at its mail and the injected ones once in a while, and steals only if it
-//! has nothing of its own. So none of them waits for ever while the worker runs threads.
+//! A worker looks at its ring and at its run queue by turns, at its mail and the injected ones once in a while, and then also at those in
+//! its run queue that others come before, unless there is a scheduler. It steals only if it has nothing of its own. So none of them waits
+//! for ever while the worker runs threads.
 //!
 //! # When a pool may close
 //! A pool stays open until its threads have ended. Each counts in [`PoolShared::let_go`]'s number; a worker counts some in advance and
@@ -41,7 +42,8 @@ const AHEAD: usize = 64;
 /// Of so many threads that a worker takes, one is of its run queue if that holds any, and the others are of its ring. A power of two.
 const RING: u32 = 16;
 
-/// So often, a multiple of [`RING`], a worker looks at its mail and at the injected threads although it has others.
+/// So often, a multiple of [`RING`], a worker looks at its mail, at the injected threads and at those that wait behind others in its run
+/// queue although it has others.
 const ONCE_IN: u32 = 32;
 
 /// After so many slices a worker looks whether there is something else to do than threads.
@@ -86,6 +88,8 @@ pub(crate) struct ThreadLocal {
     /// Threads that this worker has counted, and that have not been made or have ended.
     credit: Cell<usize>,
     picks: Cell<u32>,
+    /// Whether the next look at what has waited for long begins with this worker's run queue.
+    waiting_first: Cell<bool>,
     /// How many turns are left before this worker looks at something else. What runs inside of a thread changes it, too, so it is a guess.
     turns: Cell<i32>,
     pub(super) random: Cell<u64>,
@@ -204,6 +208,7 @@ impl ThreadShared {
             current: Cell::new(None),
             credit: Cell::new(0),
             picks: Cell::new(0),
+            waiting_first: Cell::new(false),
             turns: Cell::new(0),
             random: Cell::new(seed ^ (me as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             number: Cell::new(0),
@@ -859,8 +864,19 @@ impl WorkerCore {
             if pool.threads.has_mail(self.id.index()) {
                 self.open_mail();
             }
-            if let Some(right) = pool.threads.injected.pop() {
-                return Some(right);
+            // By turns, so that none of them keeps the other waiting for ever. What a scheduler of the program's own leaves in a queue
+            // for long is its affair.
+            let waiting = || match pool.threads.scheduler {
+                None => local.with_head(Head::pop_waiting),
+                Some(_) => None,
+            };
+            let injected = || pool.threads.injected.pop();
+            let found = match local.waiting_first.replace(!local.waiting_first.get()) {
+                true => waiting().or_else(injected),
+                false => injected().or_else(waiting),
+            };
+            if found.is_some() {
+                return found;
             }
         }
         let from_ring = || local.ring.pop_front();
