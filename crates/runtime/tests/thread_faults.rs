@@ -178,6 +178,44 @@ fn a_child_of_fork_in_a_thread_ends() {
     in_own_process("forks", &[]);
 }
 
+/// The child gives its worker back, and other threads are ready there.
+#[test]
+#[ignore = "run by `no_other_thread_runs_in_a_child_of_fork`"]
+fn forks_beside_others() {
+    let pool = Pool::builder().workers(1).build().unwrap();
+    let child = Builder::new().pool(&pool).spawn(|| {
+        let (parent, ended) = (std::process::id(), Arc::new(AtomicBool::new(false)));
+        let others: Vec<_> = (0..4)
+            .map(|_| {
+                let ended = Arc::clone(&ended);
+                thread::spawn(move || {
+                    while !ended.load(SeqCst) {
+                        if std::process::id() != parent {
+                            // SAFETY: the call has no precondition.
+                            unsafe { libc::_exit(3) };
+                        }
+                        thread::yield_now();
+                    }
+                })
+            })
+            .collect();
+        // They start, and are tied to this worker from then on.
+        (0..100).for_each(|_| thread::yield_now());
+        // SAFETY: the child only gives its worker back, which ends it.
+        let child = unsafe { libc::fork() };
+        thread::yield_now();
+        ended.store(true, SeqCst);
+        others.into_iter().for_each(|other| other.join().unwrap());
+        child
+    });
+    assert_eq!(outcome_of(child.unwrap().join().unwrap()), -libc::SIGABRT);
+}
+
+#[test]
+fn no_other_thread_runs_in_a_child_of_fork() {
+    in_own_process("forks_beside_others", &[]);
+}
+
 #[test]
 fn a_pool_is_dropped_by_its_own_thread() {
     let pool = pool();

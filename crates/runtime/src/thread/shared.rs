@@ -709,7 +709,10 @@ impl WorkerCore {
             let turn = here.threads.turns.get() - 1;
             here.threads.turns.set(turn);
             let is_special = !here.graph.running().is_null() || here.graph.held.is_some();
-            if turn <= 0 || is_special || around.limit.load(Relaxed) != 0 || done() {
+            // Not in a child of `fork`, where no other thread may run.
+            let is_disturbed = here.pool().is_disturbed();
+            if turn <= 0 || is_special || is_disturbed || around.limit.load(Relaxed) != 0 || done()
+            {
                 break;
             }
             if thread.is_tied() {
@@ -762,7 +765,11 @@ impl WorkerCore {
                 let right = unsafe { thread.ready() };
                 match thread.is_tied() {
                     true => self.threads.ring.push_back(right),
-                    false => self.pool().make_ready(Some(self), right, Why::Yielded),
+                    false => {
+                        // In a child of `fork`, a scheduler might wait for a lock that an OS thread holds which is not there.
+                        self.end_if_forked();
+                        self.pool().make_ready(Some(self), right, Why::Yielded);
+                    }
                 }
             }
             Left::Parked => {
@@ -774,6 +781,7 @@ impl WorkerCore {
                 }
             }
             Left::Forked => {
+                self.end_if_forked();
                 // SAFETY: its right was used up when it was resumed.
                 let parent = unsafe { thread.ready() };
                 self.pool().make_ready(Some(self), parent, Why::Forked);
