@@ -981,6 +981,10 @@ impl WorkerCore {
         match self.current_thread() {
             None => self.run_threads(other, &is_done),
             Some(thread) => {
+                // A scheduler waits for a fork, a graph or a call.
+                if self.threads.asking.get() {
+                    leaves_a_scheduler();
+                }
                 self.rest_if_vain(&other, &is_done);
                 // Threads in the ring are this worker's.
                 Header::of(&other).goes_to(self);
