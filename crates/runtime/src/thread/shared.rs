@@ -1033,6 +1033,8 @@ impl WorkerCore {
             self.run_job(job);
         } else if let Some(thread) = self.find_thread() {
             self.run_thread(thread, false);
+            // An adopted worker may never get to another place where it gives back what it has counted of threads.
+            self.settle_threads();
         } else {
             return false;
         }
