@@ -12,7 +12,8 @@
 //!
 //! So the owner's own tasks cost what they cost in a deque, and only pushes at the tail take a lock. The line is a deque, too, of which
 //! all take the oldest: tasks that let others go first take turns, at two locked instructions each. A pop at the tail takes from the
-//! outer part first, then from the line, then from the deque; the owner's pop the other way round.
+//! outer part first, then from the line, then from the deque; the owner's pop the other way round. So an owner that always finds a task in
+//! front never comes to those behind: [`Head::pop_waiting`], which it calls once in a while, takes one of these.
 //!
 //! Each task is taken once, because each of the three parts ensures that. The order is exact as long as operations do not overlap. A pop at
 //! the tail that overlaps a push at the tail may find the outer part empty and take the oldest of the deque, as if it had come earlier.
@@ -81,8 +82,10 @@ pub fn run_queue() -> (Head, Tail) {
     let head = Head {
         owner,
         line,
+        oldest: stealer.clone(),
         waiting: waiting.clone(),
         outer: Arc::clone(&outer),
+        looks: 0,
     };
     let tail = Tail {
         stealer,
@@ -99,7 +102,24 @@ pub struct Head {
     /// Where the owner puts what goes into the line, and where it takes that as a thief does.
     line: Owner,
     waiting: Stealer,
+    /// The owner's own tasks, as a thief sees them.
+    oldest: Stealer,
     outer: Arc<Outer>,
+    /// Calls of [`Head::pop_waiting`].
+    looks: u32,
+}
+
+/// Takes and returns the oldest task of a deque of this queue's owner.
+#[inline]
+fn take_oldest(of: &Stealer) -> Option<Ready> {
+    loop {
+        match of.steal() {
+            Steal::Taken(oldest) => return Some(oldest),
+            // Another thread took one: this ends.
+            Steal::Retry => crate::sync::spin_loop(),
+            Steal::Empty | Steal::Refused => return None,
+        }
+    }
 }
 
 impl Head {
@@ -125,19 +145,33 @@ impl Head {
     /// Takes and returns the first task of the line, else of the outer part.
     #[inline]
     fn pop_behind(&mut self) -> Option<Ready> {
-        loop {
-            match self.waiting.steal() {
-                Steal::Taken(oldest) => return Some(oldest),
-                // Another thread took one: this ends.
-                Steal::Retry => crate::sync::spin_loop(),
-                Steal::Empty | Steal::Refused => break,
-            }
-        }
+        take_oldest(&self.waiting).or_else(|| self.pop_outer())
+    }
+
+    /// Takes and returns the first task of the outer part.
+    #[inline]
+    fn pop_outer(&self) -> Option<Ready> {
         match self.outer.is_empty() {
             true => None,
             false => self.outer.with(VecDeque::pop_front),
         }
     }
+
+    /// Takes and returns a task that has waited for long: the first of the outer part or of the line by turns, and once in
+    /// [`Head::LOOKS`] calls the oldest of the owner's own. An owner that calls this once in a while takes each task at some time,
+    /// whatever is put in front of it. May return `None` although there are tasks at the head.
+    pub fn pop_waiting(&mut self) -> Option<Ready> {
+        self.looks = self.looks.wrapping_add(1);
+        match self.looks {
+            // Seldom, because it breaks the order depth first, which keeps few tasks alive.
+            looks if looks % Self::LOOKS == 0 => take_oldest(&self.oldest),
+            looks if looks % 2 == 0 => self.pop_behind(),
+            _ => self.pop_outer().or_else(|| take_oldest(&self.waiting)),
+        }
+    }
+
+    /// See [`Head::pop_waiting`]. A power of two.
+    pub const LOOKS: u32 = 32;
 
     /// As [`Head::pop`], if the task at the head is the newest that [`Head::push`] put there and has the handle `handle`.
     #[inline]

@@ -166,3 +166,42 @@ fn a_push_into_the_line_is_seen_by_a_sleeper() {
         assert!(!sleeps || woken);
     });
 }
+
+/// Each part has one task, which the owner takes out of turn while a thief takes one, too.
+#[test]
+fn what_waits_is_taken_once() {
+    loom::model(|| {
+        let (mut head, tail) = run_queue();
+        head.push(task(1));
+        head.push_last(task(2));
+        let other = tail.clone();
+        let thief = thread::spawn(move || pop(&other));
+        tail.push(task(3));
+        let waiting = (0..2).filter_map(|_| head.pop_waiting());
+        let mut taken: Vec<u64> = waiting.map(|task| task.handle()).collect();
+        taken.extend(thief.join().unwrap());
+        taken.extend(drain(&mut head));
+        assert_each_once(taken, 3);
+    });
+}
+
+/// The oldest of the owner's own is taken once, too: the owner takes it as a thief does.
+#[test]
+fn the_oldest_is_taken_once() {
+    loom::model(|| {
+        let (mut head, tail) = run_queue();
+        (1..Head::LOOKS).for_each(|_| assert!(head.pop_waiting().is_none()));
+        head.push(task(1));
+        head.push(task(2));
+        let thief = thread::spawn(move || pop(&tail));
+        let mut taken: Vec<u64> = head
+            .pop_waiting()
+            .map(|task| task.handle())
+            .into_iter()
+            .collect();
+        taken.extend(head.pop().map(|task| task.handle()));
+        taken.extend(thief.join().unwrap());
+        taken.extend(drain(&mut head));
+        assert_each_once(taken, 2);
+    });
+}

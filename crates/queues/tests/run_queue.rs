@@ -9,7 +9,7 @@ use std::thread;
 use common::{join, task};
 use parking_lot::Mutex;
 use proptest::prelude::*;
-use tanada_queues::{Steal, run_queue};
+use tanada_queues::{Head, Steal, run_queue};
 
 const MANY: u64 = if cfg!(miri) { 200 } else { 50_000 };
 
@@ -22,6 +22,7 @@ enum Step {
     PushTail,
     PopTail,
     PopEven,
+    PopWaiting,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -33,6 +34,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::PushTail),
         2 => Just(Step::PopTail),
         1 => Just(Step::PopEven),
+        2 => Just(Step::PopWaiting),
     ]
 }
 
@@ -42,6 +44,7 @@ struct Model {
     deque: VecDeque<u64>,
     line: VecDeque<u64>,
     outer: VecDeque<u64>,
+    looks: u32,
 }
 
 impl Model {
@@ -51,6 +54,18 @@ impl Model {
 
     fn pop_head(&mut self) -> Option<u64> {
         let parts = [&mut self.deque, &mut self.line, &mut self.outer];
+        parts.into_iter().find_map(VecDeque::pop_front)
+    }
+
+    fn pop_waiting(&mut self) -> Option<u64> {
+        self.looks += 1;
+        if self.looks.is_multiple_of(Head::LOOKS) {
+            return self.deque.pop_back();
+        }
+        let mut parts = [&mut self.outer, &mut self.line];
+        if self.looks.is_multiple_of(2) {
+            parts.reverse();
+        }
         parts.into_iter().find_map(VecDeque::pop_front)
     }
 
@@ -96,6 +111,9 @@ proptest! {
                 }
                 Step::PopHead => {
                     prop_assert_eq!(head.pop(), list.pop_head().map(task));
+                }
+                Step::PopWaiting => {
+                    prop_assert_eq!(head.pop_waiting(), list.pop_waiting().map(task));
                 }
                 Step::PopExactly => {
                     // It may refuse what was pushed elsewhere, but never takes another one.
@@ -164,6 +182,7 @@ fn stress() {
             }
             if number % 3 == 0 {
                 mine.extend(head.pop().map(|task| task.handle()));
+                mine.extend(head.pop_waiting().map(|task| task.handle()));
             }
         }
         join(thieves);

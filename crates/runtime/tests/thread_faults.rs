@@ -6,10 +6,11 @@ mod own_process;
 
 use own_process::{in_own_process, outcome_of, run_in_own_process};
 use std::sync::Arc;
-use std::time::Duration;
-use tanada_runtime::Pool;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 use tanada_runtime::thread::sync::{Mutex, bounded};
-use tanada_runtime::thread::{self, Builder, Queues, Runnable, Scheduler, Why};
+use tanada_runtime::thread::{self, Builder, First, Queues, Runnable, Scheduler, Why};
+use tanada_runtime::{Pool, fork};
 
 fn pool() -> Pool {
     Pool::builder().workers(2).build().unwrap()
@@ -177,6 +178,44 @@ fn a_child_of_fork_in_a_thread_ends() {
     in_own_process("forks", &[]);
 }
 
+/// The child gives its worker back, and other threads are ready there.
+#[test]
+#[ignore = "run by `no_other_thread_runs_in_a_child_of_fork`"]
+fn forks_beside_others() {
+    let pool = Pool::builder().workers(1).build().unwrap();
+    let child = Builder::new().pool(&pool).spawn(|| {
+        let (parent, ended) = (std::process::id(), Arc::new(AtomicBool::new(false)));
+        let others: Vec<_> = (0..4)
+            .map(|_| {
+                let ended = Arc::clone(&ended);
+                thread::spawn(move || {
+                    while !ended.load(SeqCst) {
+                        if std::process::id() != parent {
+                            // SAFETY: the call has no precondition.
+                            unsafe { libc::_exit(3) };
+                        }
+                        thread::yield_now();
+                    }
+                })
+            })
+            .collect();
+        // They start, and are tied to this worker from then on.
+        (0..100).for_each(|_| thread::yield_now());
+        // SAFETY: the child only gives its worker back, which ends it.
+        let child = unsafe { libc::fork() };
+        thread::yield_now();
+        ended.store(true, SeqCst);
+        others.into_iter().for_each(|other| other.join().unwrap());
+        child
+    });
+    assert_eq!(outcome_of(child.unwrap().join().unwrap()), -libc::SIGABRT);
+}
+
+#[test]
+fn no_other_thread_runs_in_a_child_of_fork() {
+    in_own_process("forks_beside_others", &[]);
+}
+
 #[test]
 fn a_pool_is_dropped_by_its_own_thread() {
     let pool = pool();
@@ -200,10 +239,43 @@ impl Scheduler for Wrong {
         match self.0 {
             "yields" => thread::yield_now(),
             "panics" => panic!("on purpose"),
-            _ => unreachable!(),
+            "forks" => {
+                queues.push(thread);
+                return wait_for_a_fork();
+            }
+            _ => {}
         }
         queues.push(thread);
     }
+
+    fn first(&self) -> First {
+        if self.0 == "yields in first" {
+            thread::yield_now();
+        }
+        First::Parent
+    }
+
+    /// So what is in a queue stays there.
+    fn steal(&self, _queues: &mut Queues<'_>) -> Option<Runnable> {
+        None
+    }
+}
+
+/// Waits for a fork that another worker runs for long.
+fn wait_for_a_fork() {
+    let (taken, begun) = (AtomicBool::new(false), Instant::now());
+    let is_late = || begun.elapsed() > Duration::from_secs(10);
+    fork::join(
+        || {
+            while !taken.load(SeqCst) && !is_late() {
+                std::thread::yield_now();
+            }
+        },
+        || {
+            taken.store(true, SeqCst);
+            std::thread::sleep(Duration::from_millis(100));
+        },
+    );
 }
 
 fn with_a_wrong_scheduler(what: &'static str) {
@@ -212,9 +284,11 @@ fn with_a_wrong_scheduler(what: &'static str) {
         .thread_scheduler(Wrong(what))
         .build()
         .unwrap();
-    let thread = Builder::new()
-        .pool(&pool)
-        .spawn(|| thread::spawn(|| 1).join().unwrap());
+    // SAFETY: the threads have nothing on their stacks that must not move.
+    let thread = unsafe {
+        let builder = Builder::new().pool(&pool);
+        builder.spawn_untied(|| Builder::new().spawn_untied(|| 1).unwrap().join().unwrap())
+    };
     thread.unwrap().join().unwrap();
 }
 
@@ -231,8 +305,31 @@ fn a_scheduler_panics() {
 }
 
 #[test]
+#[ignore = "run by `a_scheduler_that_waits_or_panics_ends_the_process`"]
+fn a_scheduler_yields_in_first() {
+    with_a_wrong_scheduler("yields in first");
+}
+
+#[test]
+#[ignore = "run by `a_scheduler_that_waits_or_panics_ends_the_process`"]
+fn a_scheduler_waits_for_a_fork() {
+    with_a_wrong_scheduler("forks");
+}
+
+#[test]
 fn a_scheduler_that_waits_or_panics_ends_the_process() {
-    assert!(alone("a_scheduler_yields").contains("a scheduler of threads must not wait or yield"));
+    let waits = [
+        "a_scheduler_yields",
+        "a_scheduler_yields_in_first",
+        "a_scheduler_waits_for_a_fork",
+    ];
+    for name in waits {
+        let text = alone(name);
+        assert!(
+            text.contains("a scheduler of threads must not wait or yield"),
+            "{text}"
+        );
+    }
     assert!(alone("a_scheduler_panics").contains("on purpose"));
 }
 

@@ -170,3 +170,30 @@ fn a_pool_ends_although_an_adopted_worker_has_created_threads() {
     end.recv_timeout(Duration::from_secs(20))
         .expect("the pool ends");
 }
+
+/// An adopted worker runs a thread while it sleeps, and never waits for anything else.
+#[test]
+fn a_pool_ends_although_an_adopted_worker_has_run_threads() {
+    let (ended, end) = std::sync::mpsc::channel();
+    let adopted = std::thread::spawn(move || {
+        let (pool, workers) = Pool::builder().workers(2).build_threads().expect("a pool");
+        let mut workers = workers.into_iter();
+        workers.next().expect("worker 0").adopt();
+        let other = workers.next().expect("worker 1");
+        let ran = Arc::new(AtomicBool::new(false));
+        let inside = Arc::clone(&ran);
+        drop(thread::spawn(move || inside.store(true, SeqCst)));
+        // The only worker that runs.
+        while !ran.load(SeqCst) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::spawn(move || {
+            other.run();
+            ended.send(()).expect("the test waits");
+        });
+        drop(pool);
+    });
+    adopted.join().unwrap();
+    end.recv_timeout(Duration::from_secs(20))
+        .expect("the pool ends");
+}

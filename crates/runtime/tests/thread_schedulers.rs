@@ -188,3 +188,70 @@ fn children_first_keep_few_threads_alive() {
     });
     assert_eq!(most, 1);
 }
+
+/// Runs `busy` on one worker without a scheduler, beside a thread that sets the flag: `busy` asks whether that has run. Returns whether it
+/// has in the end.
+fn runs_beside(at_the_tail: bool, busy: fn(Arc<AtomicBool>)) -> bool {
+    let pool = Pool::builder().workers(1).build().unwrap();
+    in_pool(&pool, move || {
+        let ran = Arc::new(AtomicBool::new(false));
+        let inside = Arc::clone(&ran);
+        // SAFETY: as above.
+        let other = unsafe { Builder::new().create_untied(move || inside.store(true, SeqCst)) };
+        let (handle, right) = other.unwrap();
+        match at_the_tail {
+            true => thread::spread([right], 0..1),
+            false => right.schedule(),
+        }
+        busy(Arc::clone(&ran));
+        let has_run = ran.load(SeqCst);
+        handle.join().unwrap();
+        has_run
+    })
+}
+
+/// So often threads let each other run before a test fails.
+const OFTEN: u32 = 100_000;
+
+#[test]
+fn a_thread_that_yields_starves_none() {
+    let busy = |ran: Arc<AtomicBool>| {
+        let mut left = OFTEN;
+        while !ran.load(SeqCst) && left > 0 {
+            thread::yield_now();
+            left -= 1;
+        }
+    };
+    assert!(runs_beside(true, busy));
+    assert!(runs_beside(false, busy));
+}
+
+/// Each of them is put at the head by the other.
+#[test]
+fn two_threads_that_unpark_each_other_starve_none() {
+    let busy = |ran: Arc<AtomicBool>| {
+        let first = thread::current().unwrap();
+        let seen = Arc::clone(&ran);
+        let second = untied(move || {
+            for _ in 0..OFTEN {
+                first.unpark();
+                if seen.load(SeqCst) {
+                    return;
+                }
+                thread::park();
+            }
+        });
+        for _ in 0..OFTEN {
+            if ran.load(SeqCst) {
+                break;
+            }
+            second.thread().unpark();
+            thread::park();
+        }
+        // Whichever ends first leaves the other parked.
+        second.thread().unpark();
+        second.join().unwrap();
+    };
+    assert!(runs_beside(true, busy));
+    assert!(runs_beside(false, busy));
+}

@@ -459,7 +459,9 @@ impl Header {
             .state
             .compare_exchange(RUNNING, PARKED, AcqRel, Acquire);
         if parked.is_err() {
-            self.state.store(RUNNING, Relaxed);
+            // It has been unparked, and may be once more before this. A plain store would hide that without a view of what the other
+            // thread did before, and the thread would park for ever.
+            self.state.swap(RUNNING, AcqRel);
         }
         parked.is_err()
     }

@@ -6,8 +6,9 @@
 //! - One that is tied and has started: in its worker's *ring*, which that worker alone touches, or in its worker's *mail*, if another
 //!   thread unparked it.
 //!
-//! A worker looks at its ring and at its run queue by turns, at its mail and the injected ones once in a while, and steals only if it
-//! has nothing of its own. So none of them waits for ever while the worker runs threads.
+//! A worker looks at its ring and at its run queue by turns, at its mail and the injected ones once in a while, and then also at those in
+//! its run queue that others come before, unless there is a scheduler. It steals only if it has nothing of its own. So none of them waits
+//! for ever while the worker runs threads.
 //!
 //! # When a pool may close
 //! A pool stays open until its threads have ended. Each counts in [`PoolShared::let_go`]'s number; a worker counts some in advance and
@@ -41,7 +42,8 @@ const AHEAD: usize = 64;
 /// Of so many threads that a worker takes, one is of its run queue if that holds any, and the others are of its ring. A power of two.
 const RING: u32 = 16;
 
-/// So often, a multiple of [`RING`], a worker looks at its mail and at the injected threads although it has others.
+/// So often, a multiple of [`RING`], a worker looks at its mail, at the injected threads and at those that wait behind others in its run
+/// queue although it has others.
 const ONCE_IN: u32 = 32;
 
 /// After so many slices a worker looks whether there is something else to do than threads.
@@ -86,6 +88,8 @@ pub(crate) struct ThreadLocal {
     /// Threads that this worker has counted, and that have not been made or have ended.
     credit: Cell<usize>,
     picks: Cell<u32>,
+    /// Whether the next look at what has waited for long begins with this worker's run queue.
+    waiting_first: Cell<bool>,
     /// How many turns are left before this worker looks at something else. What runs inside of a thread changes it, too, so it is a guess.
     turns: Cell<i32>,
     pub(super) random: Cell<u64>,
@@ -204,6 +208,7 @@ impl ThreadShared {
             current: Cell::new(None),
             credit: Cell::new(0),
             picks: Cell::new(0),
+            waiting_first: Cell::new(false),
             turns: Cell::new(0),
             random: Cell::new(seed ^ (me as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             number: Cell::new(0),
@@ -563,12 +568,16 @@ impl WorkerCore {
 
     /// Returns whether a new untied thread runs before the one that this worker runs, which creates it.
     pub(super) fn forks_to_child(&self) -> bool {
-        let scheduler = self.pool().threads.scheduler();
-        let first = || scheduler.is_some_and(|scheduler| scheduler.first() == First::Child);
+        let Some(scheduler) = self.pool().threads.scheduler() else {
+            return false;
+        };
         let may_leave = self
             .current_thread()
             .is_some_and(|thread| !thread.is_tied());
-        may_leave && !self.threads.asking.get() && EndOnPanic::around(first)
+        // Asked like the other functions: a scheduler that suspended the thread would let it go on with another worker than this one.
+        may_leave
+            && !self.threads.asking.get()
+            && self.ask_scheduler(|_| scheduler.first()) == First::Child
     }
 
     /// Returns the lightweight thread on whose stack this worker runs.
@@ -700,7 +709,10 @@ impl WorkerCore {
             let turn = here.threads.turns.get() - 1;
             here.threads.turns.set(turn);
             let is_special = !here.graph.running().is_null() || here.graph.held.is_some();
-            if turn <= 0 || is_special || around.limit.load(Relaxed) != 0 || done() {
+            // Not in a child of `fork`, where no other thread may run.
+            let is_disturbed = here.pool().is_disturbed();
+            if turn <= 0 || is_special || is_disturbed || around.limit.load(Relaxed) != 0 || done()
+            {
                 break;
             }
             if thread.is_tied() {
@@ -753,7 +765,11 @@ impl WorkerCore {
                 let right = unsafe { thread.ready() };
                 match thread.is_tied() {
                     true => self.threads.ring.push_back(right),
-                    false => self.pool().make_ready(Some(self), right, Why::Yielded),
+                    false => {
+                        // In a child of `fork`, a scheduler might wait for a lock that an OS thread holds which is not there.
+                        self.end_if_forked();
+                        self.pool().make_ready(Some(self), right, Why::Yielded);
+                    }
                 }
             }
             Left::Parked => {
@@ -765,6 +781,7 @@ impl WorkerCore {
                 }
             }
             Left::Forked => {
+                self.end_if_forked();
                 // SAFETY: its right was used up when it was resumed.
                 let parent = unsafe { thread.ready() };
                 self.pool().make_ready(Some(self), parent, Why::Forked);
@@ -855,8 +872,19 @@ impl WorkerCore {
             if pool.threads.has_mail(self.id.index()) {
                 self.open_mail();
             }
-            if let Some(right) = pool.threads.injected.pop() {
-                return Some(right);
+            // By turns, so that none of them keeps the other waiting for ever. What a scheduler of the program's own leaves in a queue
+            // for long is its affair.
+            let waiting = || match pool.threads.scheduler {
+                None => local.with_head(Head::pop_waiting),
+                Some(_) => None,
+            };
+            let injected = || pool.threads.injected.pop();
+            let found = match local.waiting_first.replace(!local.waiting_first.get()) {
+                true => waiting().or_else(injected),
+                false => injected().or_else(waiting),
+            };
+            if found.is_some() {
+                return found;
             }
         }
         let from_ring = || local.ring.pop_front();
@@ -953,6 +981,10 @@ impl WorkerCore {
         match self.current_thread() {
             None => self.run_threads(other, &is_done),
             Some(thread) => {
+                // A scheduler waits for a fork, a graph or a call.
+                if self.threads.asking.get() {
+                    leaves_a_scheduler();
+                }
                 self.rest_if_vain(&other, &is_done);
                 // Threads in the ring are this worker's.
                 Header::of(&other).goes_to(self);
@@ -1001,6 +1033,8 @@ impl WorkerCore {
             self.run_job(job);
         } else if let Some(thread) = self.find_thread() {
             self.run_thread(thread, false);
+            // An adopted worker may never get to another place where it gives back what it has counted of threads.
+            self.settle_threads();
         } else {
             return false;
         }
