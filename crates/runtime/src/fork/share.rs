@@ -299,8 +299,8 @@ impl WorkerCore {
         }
     }
 
-    /// Takes and returns a closure for this worker: of its share mail, its own newest, one that it may steal, or one from outside. Those from
-    /// outside are worker 0's while it is free, so that trees begin on the same worker each time.
+    /// Takes and returns a closure for this worker: of its share mail, its own newest, one that it may steal, or one from outside. Those
+    /// from outside are worker 0's while it is free, so that trees begin on the same worker each time.
     pub(super) fn find_shared(&self, sharing: &Sharing) -> Option<Ready> {
         let is_first = self.id == WorkerId(0);
         let may_begin = is_first
