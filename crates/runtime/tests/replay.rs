@@ -4,7 +4,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::sync::mpsc;
 use tanada_runtime::replay::Decisions;
 use tanada_runtime::{Pool, Replay, TemplateBuilder, policies};
@@ -309,5 +312,38 @@ fn forks_end_and_equal_seeds_give_equal_orders() {
             orders.insert(first);
         }
         assert!(workers == 1 || orders.len() > 5, "{}", orders.len());
+    }
+}
+
+/// Two threads of one worker wait for forks that other workers have begun, which need turns to end them.
+#[test]
+fn threads_that_wait_for_forks_let_other_workers_have_their_turns() {
+    use tanada_runtime::{fork, thread};
+
+    fn wait_for_a_fork() {
+        let taken = AtomicBool::new(false);
+        fork::join(
+            || {
+                while !taken.load(SeqCst) {
+                    Replay::point();
+                }
+            },
+            || {
+                taken.store(true, SeqCst);
+                (0..20).for_each(|_| Replay::point());
+            },
+        );
+    }
+    for seed in 0..20 {
+        let replay = Replay::seed(seed);
+        let builder = Pool::builder().workers(3).replay(&replay);
+        let pool = builder.build().expect("a pool");
+        fork::install(&pool, || {
+            let threads = [(), ()].map(|()| thread::spawn(wait_for_a_fork));
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
+        });
+        assert_eq!(replay.departures(), [""; 0], "seed {seed}");
     }
 }

@@ -48,7 +48,7 @@ struct Sanitizer {
     /// The fault that the soak makes on request, and the text that the report of it must have.
     fault: (&'static str, &'static str),
     /// Further tests of the runtime, which switch stacks: with a feature by which the sanitizer is told of that.
-    switching: Option<(&'static str, &'static str)>,
+    switching: Option<(&'static [&'static str], &'static str)>,
 }
 
 const THREAD: Sanitizer = Sanitizer {
@@ -68,7 +68,7 @@ const ADDRESS: Sanitizer = Sanitizer {
         "use-after-free",
         "ERROR: AddressSanitizer: heap-use-after-free",
     ),
-    switching: Some(("threads", "corosensei/sanitizer")),
+    switching: Some((&["threads", "thread_schedulers"], "corosensei/sanitizer")),
 };
 
 /// What ThreadSanitizer does not report.
@@ -307,9 +307,11 @@ fn compiled(
             words
         })
         .collect();
-    commands.extend(sanitizer.switching.map(|(test, feature)| {
-        let rest = ["--package", "tanada-runtime", "--features", feature];
-        [&builds.cargo("test")[..], &rest, &["--test", test]].concat()
+    commands.extend(sanitizer.switching.map(|(tests, feature)| {
+        let mut words = builds.cargo("test");
+        words.extend(["--package", "tanada-runtime", "--features", feature]);
+        words.extend(tests.iter().flat_map(|test| ["--test", test]));
+        words
     }));
     for mut words in commands {
         // On one thread the harness needs no channel, whose inside the sanitizer does not see.

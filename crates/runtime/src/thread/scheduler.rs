@@ -34,8 +34,12 @@ pub enum First {
 /// [untied](super::Builder::spawn_untied) ones. (A tied thread that has started stays with its worker, which resumes such threads in the
 /// order in which they became ready, in turns with the scheduler's.)
 ///
-/// The default of each function is what a pool does without a scheduler. Calls come from all workers at once, each for the worker that
-/// [`Queues::me`] names. A panic ends the process. A function must not block.
+/// The defaults do what a pool does without a scheduler, with two exceptions. Such a pool puts threads that yield into a line between the
+/// worker's own threads and those that were pushed at the tail. And once in 32 threads its worker takes one that waits behind others in its
+/// queue; with a scheduler, a thread behind others waits as long as [`Scheduler::next`] finds these.
+///
+/// Calls come from all workers at once, each for the worker that [`Queues::me`] names. A panic ends the process. A function must not block,
+/// and one that waits or yields ends the process.
 pub trait Scheduler: Send + Sync + 'static {
     /// Returns which thread goes on when an untied thread creates another one and makes it ready; by default the parent. If it is the
     /// child, both become ready, first the parent ([`Why::Forked`]) and then the child ([`Why::New`]), and the worker asks for the next.

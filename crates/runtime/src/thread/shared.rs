@@ -1016,7 +1016,10 @@ impl WorkerCore {
         let vain = if helps { local.vain.get() + 1 } else { 0 };
         let most = LOOKS.max(local.helpers.get() + 1);
         local.vain.set(vain % most);
-        if vain == most && pool.schedule.is_none() {
+        if vain == most && pool.schedule.is_some() {
+            // Time decides nothing in a schedule: the other workers get their turns.
+            crate::parking::yield_now();
+        } else if vain == most {
             pool.wait_in_a_task(|| {
                 let other = || self.is_called() || pool.forks.has_jobs() || self.may_have_threads();
                 if !is_done() && !other() {
