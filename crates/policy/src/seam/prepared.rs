@@ -16,8 +16,9 @@ impl Prepared {
     /// What is known of a graph whose tasks have the consecutive handles `first_handle`, `first_handle` + 1, ...
     ///
     /// `least_work` holds the least time of each task (in the simulator: its dispatch, its computation, and `hit_cycles` a line touch);
-    /// `depth` its depth in the tree of forks, if closures are to be told apart; `successors` returns the tasks that wait for it. Tasks are numbered from
-    /// 0. Linear in tasks and dependencies; 8 bytes a task beside `least_work` while it works, and 12 to 64 more with closures.
+    /// `depth` returns its depth in the tree of forks, if closures are to be told apart; `successors` returns the tasks that wait for it.
+    /// Tasks are numbered from 0. Linear in tasks and dependencies; 8 bytes a task beside `least_work` while it works, and 12 to 64 more
+    /// with closures.
     ///
     /// # Panics
     /// If tasks wait for each other, `successors` returns a number that no task has, or there are 2^32 tasks or more.

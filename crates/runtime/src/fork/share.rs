@@ -11,9 +11,9 @@
 //! the rule ends with a worker's patience: one that searches `PATIENCE` times in vain looks further out, and at last takes anything.
 //! Between two forks that are nearer in time than that, the rule holds.
 //!
-//! A worker that waits with a stack that is used up takes its own jobs only. So it must not wait for a closure that lies in another worker's
-//! mail: near the end of a stack, nothing is dealt out. Nor is it by a worker that waits further out, else trees would nest on it without
-//! end, nor by a lightweight thread, which would leave its branch to the next one.
+//! A worker that waits with a stack that is used up takes its own jobs only. So it must not wait for a closure that lies in another
+//! worker's mail: near the end of a stack, nothing is dealt out. Nor is it by a worker that waits further out, else trees would nest on it
+//! without end, nor by a lightweight thread, which would leave its branch to the next one.
 
 use super::reach::{Base, Reach as Clock};
 use crate::pool::PoolShared;
