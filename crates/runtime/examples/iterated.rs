@@ -1,4 +1,4 @@
-//! Iterated recursions under two policies of forks: how long an iteration takes, and how often a leaf meets the worker that it met before.
+//! Iterated recursions under several policies of forks: how long one takes, and how often a leaf meets the worker that it met before.
 //!
 //! ```text
 //! cargo run --release -p tanada-runtime --example iterated -- [--workers N] [--rounds N] [--policies P,Q,...] [--only TEXT] [--json]

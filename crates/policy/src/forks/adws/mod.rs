@@ -15,9 +15,11 @@
 //!   further out only once the closure has ended, or if its last fork is under way and `TRIES` searches were in vain. So between two forks
 //!   of a closure (phases that touch the same data) its workers stay with it.
 //! - Which fork is a closure's last is learnt: the one that was the last before.
+//! - No closure below depth `DEEPEST` is wide, so a tree with all of its work on one side is not divided for ever.
 //!
 //! # Cost
-//! One allocation for each closure that a wide one forks, about twice as many as workers for each walk of a tree; nothing below.
+//! One allocation for each closure that a wide one forks, about twice as many as workers for each walk of an even tree, at most
+//! `DEEPEST` times as many; nothing below.
 
 mod tasks;
 
