@@ -147,23 +147,32 @@ fn idle_threads_that_wait_for_forks_do_not_keep_their_worker_busy() {
     root.unwrap().join().unwrap();
 }
 
-/// An adopted worker creates a thread, and never waits.
-#[test]
-fn a_pool_ends_although_an_adopted_worker_has_created_threads() {
+/// Adopts one of two workers, which creates a thread, calls `wait` until that has run, and lets the pool go. Returns once the pool has
+/// ended. The other worker runs from the beginning if it `helps`, else only at the end.
+fn adopt_and_let_go(helps: bool, wait: fn(&AtomicBool)) {
     let (ended, end) = std::sync::mpsc::channel();
     let adopted = std::thread::spawn(move || {
         let (pool, workers) = Pool::builder().workers(2).build_threads().expect("a pool");
         let mut workers = workers.into_iter();
         workers.next().expect("worker 0").adopt();
         let other = workers.next().expect("worker 1");
-        std::thread::spawn(move || {
-            other.run();
-            ended.send(()).expect("the test waits");
-        });
+        let run_other = move || {
+            std::thread::spawn(move || {
+                other.run();
+                ended.send(()).expect("the test waits");
+            });
+        };
+        let mut late = Some(run_other);
+        if helps && let Some(run) = late.take() {
+            run();
+        }
         let ran = Arc::new(AtomicBool::new(false));
         let inside = Arc::clone(&ran);
         drop(thread::spawn(move || inside.store(true, SeqCst)));
-        until(|| ran.load(SeqCst));
+        wait(&ran);
+        if let Some(run) = late {
+            run();
+        }
         drop(pool);
     });
     adopted.join().unwrap();
@@ -171,29 +180,18 @@ fn a_pool_ends_although_an_adopted_worker_has_created_threads() {
         .expect("the pool ends");
 }
 
+/// An adopted worker creates a thread, and never waits.
+#[test]
+fn a_pool_ends_although_an_adopted_worker_has_created_threads() {
+    adopt_and_let_go(true, |ran| until(|| ran.load(SeqCst)));
+}
+
 /// An adopted worker runs a thread while it sleeps, and never waits for anything else.
 #[test]
 fn a_pool_ends_although_an_adopted_worker_has_run_threads() {
-    let (ended, end) = std::sync::mpsc::channel();
-    let adopted = std::thread::spawn(move || {
-        let (pool, workers) = Pool::builder().workers(2).build_threads().expect("a pool");
-        let mut workers = workers.into_iter();
-        workers.next().expect("worker 0").adopt();
-        let other = workers.next().expect("worker 1");
-        let ran = Arc::new(AtomicBool::new(false));
-        let inside = Arc::clone(&ran);
-        drop(thread::spawn(move || inside.store(true, SeqCst)));
-        // The only worker that runs.
+    adopt_and_let_go(false, |ran| {
         while !ran.load(SeqCst) {
             thread::sleep(Duration::from_millis(1));
         }
-        std::thread::spawn(move || {
-            other.run();
-            ended.send(()).expect("the test waits");
-        });
-        drop(pool);
     });
-    adopted.join().unwrap();
-    end.recv_timeout(Duration::from_secs(20))
-        .expect("the pool ends");
 }

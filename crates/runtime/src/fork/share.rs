@@ -15,7 +15,7 @@
 //! worker's mail: near the end of a stack, nothing is dealt out. Nor is it by a worker that waits further out, else trees would nest on it
 //! without end, nor by a lightweight thread, which would leave its branch to the next one.
 
-use super::reach::{Base, Reach as Clock};
+use super::reach::Base;
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
 use std::cell::{Cell, RefCell};
@@ -275,7 +275,7 @@ impl WorkerCore {
         let local = &self.forks.share;
         // Threads of one worker do not end in the order in which they begin.
         let before = self.current_thread().is_none().then(|| {
-            local.measure(&self.forks.reach);
+            local.measure(self.forks.reach.now());
             local.inside.replace(inside)
         });
         Running {
@@ -371,9 +371,8 @@ impl WorkerCore {
 }
 
 impl ShareLocal {
-    /// Adds the time since the last measurement to the branch that the worker runs.
-    fn measure(&self, clock: &Clock) {
-        let now = clock.now();
+    /// Adds the time from the last measurement until `now` to the branch that the worker runs.
+    fn measure(&self, now: u64) {
         let time = now.saturating_sub(self.since.replace(now));
         if let Some(inside) = &*self.inside.borrow() {
             inside.branch.worked(time);
@@ -392,7 +391,7 @@ impl Drop for Running<'_> {
         self.worker.end_if_forked();
         let local = &self.worker.forks.share;
         if let Some(before) = self.before.take() {
-            local.measure(&self.worker.forks.reach);
+            local.measure(self.worker.forks.reach.now());
             local.inside.replace(before);
         }
         if let (Some(branch), Some(sharing)) = (self.ends.take(), self.worker.sharing()) {

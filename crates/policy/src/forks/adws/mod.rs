@@ -33,7 +33,7 @@ use tanada_queues::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-pub use tasks::Shared;
+pub use tasks::Dividing;
 
 /// Parts of a worker in which borders are counted.
 const WHOLE: u64 = 1 << 16;

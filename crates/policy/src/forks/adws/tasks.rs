@@ -17,7 +17,7 @@ use tanada_queues::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 /// (`h:work=`); else what was measured, for which the least work of the pieces stands. A graph that is not made of forks and joins is
 /// scheduled as under `near-first`.
 #[derive(Debug)]
-pub struct Shared {
+pub struct Dividing {
     placement: Placement,
     prepared: Prepared,
     closures: Option<Arc<Closures>>,
@@ -75,7 +75,7 @@ pub struct Local {
     looked: u64,
 }
 
-impl Shared {
+impl Dividing {
     fn take<E: Env>(
         &self,
         local: &mut Local,
@@ -395,7 +395,7 @@ impl Running {
     }
 }
 
-impl Dispatcher for Shared {
+impl Dispatcher for Dividing {
     type Local = Local;
 
     const NEEDS_PREPARED: bool = true;
@@ -421,7 +421,7 @@ impl Dispatcher for Shared {
             let division = ranges.divide(&ranges.root(WorkerId(0), 0), 0, &roots);
             state.share(0..roots.len() as u32, &division);
         }
-        let shared = Shared {
+        let shared = Dividing {
             placement: site.placement.clone(),
             closures,
             prepared,
