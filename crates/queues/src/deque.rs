@@ -39,6 +39,9 @@ pub(crate) const MANY: usize = if cfg!(loom) { 2 } else { 64 };
 /// The most buffers of one deque: the last one would have 2^30 slots.
 const BUFFERS: usize = 26;
 
+/// The owner holds the last one a second time, and so gets at a slot without a look at the others.
+type Buffer = std::sync::Arc<[AtomicU64]>;
+
 struct Shared {
     /// Index of the oldest task. Only grows.
     top: Padded<AtomicU64>,
@@ -47,7 +50,7 @@ struct Shared {
     /// Index of the buffer in use. Written by the owner only.
     current: AtomicUsize,
     /// The buffers made so far. A task's slot in a buffer is its index mod the buffer's length, a power of two.
-    buffers: [OnceLock<Box<[AtomicU64]>>; BUFFERS],
+    buffers: [OnceLock<Buffer>; BUFFERS],
 }
 
 impl Shared {
@@ -71,7 +74,7 @@ fn slot(slots: &[AtomicU64], index: u64) -> &AtomicU64 {
     &slots[index as usize & (slots.len() - 1)]
 }
 
-fn new_buffer(capacity: usize) -> Box<[AtomicU64]> {
+fn new_buffer(capacity: usize) -> Buffer {
     (0..capacity).map(|_| AtomicU64::new(0)).collect()
 }
 
@@ -93,8 +96,9 @@ pub fn deque() -> (Owner, Stealer) {
         current: AtomicUsize::new(0),
         buffers: [const { OnceLock::new() }; BUFFERS],
     });
-    shared.buffers[0].get_or_init(|| new_buffer(FIRST_CAPACITY));
+    let slots = shared.buffers[0].get_or_init(|| new_buffer(FIRST_CAPACITY));
     let owner = Owner {
+        slots: Buffer::clone(slots),
         shared: Arc::clone(&shared),
         buffer: 0,
         top_seen: 0,
@@ -107,8 +111,9 @@ pub fn deque() -> (Owner, Stealer) {
 /// `&mut`: safe code cannot use it from two threads.
 pub struct Owner {
     shared: Arc<Shared>,
-    /// The buffer in use.
+    /// Index of the buffer in use, and the buffer.
     buffer: usize,
+    slots: Buffer,
     /// An earlier value of `top`, which is at least that now. Saves reading the thieves' cache line at every push.
     top_seen: u64,
     one_thread: PhantomData<Cell<()>>,
@@ -120,18 +125,31 @@ impl Owner {
     /// The task is visible to every `is_empty` that follows in the total order of `SeqCst` operations.
     #[inline]
     pub fn push(&mut self, task: Ready) {
+        let end = self.put(task);
+        self.shared.bottom.0.store(end, Ordering::SeqCst);
+        total_order();
+    }
+
+    /// As [`Owner::push`], without the promise: another thread may for a moment find the deque without the task. No locked instruction. For
+    /// an owner that has nobody to wake.
+    #[inline]
+    pub fn push_quietly(&mut self, task: Ready) {
+        let end = self.put(task);
+        self.shared.bottom.0.store(end, Ordering::Release);
+    }
+
+    /// Stores a task in the slot of the next index, and returns the index after that.
+    #[inline]
+    fn put(&mut self, task: Ready) -> u64 {
         let bottom = self.shared.bottom.0.load(Ordering::Relaxed);
-        let mut slots = self.shared.slots(self.buffer);
-        if bottom - self.top_seen >= slots.len() as u64 {
+        if bottom - self.top_seen >= self.slots.len() as u64 {
             self.top_seen = self.shared.top.0.load(Ordering::Acquire);
-            if bottom - self.top_seen >= slots.len() as u64 {
+            if bottom - self.top_seen >= self.slots.len() as u64 {
                 self.grow(bottom);
-                slots = self.shared.slots(self.buffer);
             }
         }
-        slot(slots, bottom).store(task.into_word().get(), Ordering::Relaxed);
-        self.shared.bottom.0.store(bottom + 1, Ordering::SeqCst);
-        total_order();
+        slot(&self.slots, bottom).store(task.into_word().get(), Ordering::Relaxed);
+        bottom + 1
     }
 
     /// As [`Owner::push`] for each of `tasks`, the first of them first. They become visible at once, by one store.
@@ -139,14 +157,13 @@ impl Owner {
         let bottom = self.shared.bottom.0.load(Ordering::Relaxed);
         let number = tasks.len() as u64;
         self.top_seen = self.shared.top.0.load(Ordering::Acquire);
-        while bottom + number - self.top_seen > self.shared.slots(self.buffer).len() as u64 {
+        while bottom + number - self.top_seen > self.slots.len() as u64 {
             self.grow(bottom);
         }
-        let slots = self.shared.slots(self.buffer);
         let mut end = bottom;
         // No more than there is room for, whatever the iterator says of its length.
         for (index, task) in (bottom..bottom + number).zip(tasks) {
-            slot(slots, index).store(task.into_word().get(), Ordering::Relaxed);
+            slot(&self.slots, index).store(task.into_word().get(), Ordering::Relaxed);
             end = index + 1;
         }
         self.shared.bottom.0.store(end, Ordering::SeqCst);
@@ -155,12 +172,13 @@ impl Owner {
 
     #[cold]
     fn grow(&mut self, bottom: u64) {
-        let old = self.shared.slots(self.buffer);
+        let old = &self.slots;
         let new = new_buffer(old.len() * 2);
         for index in self.top_seen..bottom {
             slot(&new, index).store(slot(old, index).load(Ordering::Relaxed), Ordering::Relaxed);
         }
         self.buffer += 1;
+        self.slots = Buffer::clone(&new);
         self.shared.buffers[self.buffer]
             .set(new)
             .expect("only the owner makes buffers, each once");
@@ -176,18 +194,26 @@ impl Owner {
         if seen >= bottom {
             return None;
         }
-        let newest = bottom - 1;
-        if seen == newest {
-            // The last task: the thread that moves `top` has it, and `bottom` may stay. One locked instruction instead of two.
-            let (success, failure) = (Ordering::SeqCst, Ordering::Relaxed);
-            let won = (self.shared.top.0).compare_exchange(newest, bottom, success, failure);
-            return won.is_ok().then(|| self.take(newest));
+        if seen + 1 < bottom {
+            return self.pop_one_of_many(bottom);
         }
+        // The last task: the thread that moves `top` has it, and `bottom` may stay. One locked instruction instead of two.
+        let word = self.word(seen);
+        let (success, failure) = (Ordering::SeqCst, Ordering::Relaxed);
+        let won = (self.shared.top.0).compare_exchange(seen, bottom, success, failure);
+        // SAFETY: this has moved `top` past the index.
+        won.is_ok().then(|| unsafe { Self::take(word) })
+    }
+
+    /// As [`Owner::pop`], of several tasks that there were.
+    fn pop_one_of_many(&mut self, bottom: u64) -> Option<Ready> {
+        let newest = bottom - 1;
         self.shared.bottom.0.store(newest, Ordering::SeqCst);
         total_order();
         let top = self.shared.top.0.load(Ordering::SeqCst);
         if top < newest {
-            return Some(self.take(newest));
+            // SAFETY: `bottom` was stored before `top` was read.
+            return Some(unsafe { Self::take(self.word(newest)) });
         }
         // The last task: the thread that moves `top` has it. The deque is empty afterwards in any case.
         let won = top == newest
@@ -198,7 +224,28 @@ impl Owner {
                 .compare_exchange(newest, bottom, Ordering::SeqCst, Ordering::Relaxed)
                 .is_ok();
         self.shared.bottom.0.store(bottom, Ordering::Release);
-        won.then(|| self.take(newest))
+        // SAFETY: this has moved `top` past the index.
+        won.then(|| unsafe { Self::take(self.word(newest)) })
+    }
+
+    /// Takes and returns the oldest task, as a thief does.
+    #[inline]
+    pub fn pop_oldest(&mut self) -> Option<Ready> {
+        let bottom = self.shared.bottom.0.load(Ordering::Relaxed);
+        let mut top = self.shared.top.0.load(Ordering::Relaxed);
+        loop {
+            if top >= bottom {
+                return None;
+            }
+            let word = self.word(top);
+            let (success, failure) = (Ordering::SeqCst, Ordering::Relaxed);
+            match (self.shared.top.0).compare_exchange(top, top + 1, success, failure) {
+                // SAFETY: this has moved `top` past the index.
+                Ok(_) => return Some(unsafe { Self::take(word) }),
+                // Another thread took one: this ends.
+                Err(now) => top = now,
+            }
+        }
     }
 
     /// As [`Owner::pop`], but first calls `accept` with the digest of the newest task, and takes it only if that returns true.
@@ -209,8 +256,7 @@ impl Owner {
             return None;
         }
         // The slot holds the newest task's word, or that of a task which a thief has taken since.
-        let slots = self.shared.slots(self.buffer);
-        let word = NonZeroU64::new(slot(slots, bottom - 1).load(Ordering::Relaxed))?;
+        let word = NonZeroU64::new(slot(&self.slots, bottom - 1).load(Ordering::Relaxed))?;
         if accept(digest_of(word)) {
             self.pop()
         } else {
@@ -225,8 +271,7 @@ impl Owner {
         if self.shared.top.0.load(Ordering::Relaxed) >= bottom {
             return None;
         }
-        let slots = self.shared.slots(self.buffer);
-        let word = NonZeroU64::new(slot(slots, bottom - 1).load(Ordering::Relaxed))?;
+        let word = NonZeroU64::new(slot(&self.slots, bottom - 1).load(Ordering::Relaxed))?;
         // The slot holds the newest task's word, or that of a task which a thief has taken since.
         if handle_of(word) == handle {
             self.pop()
@@ -235,14 +280,22 @@ impl Owner {
         }
     }
 
+    /// Returns what the slot of the index holds. Called before an exchange that takes the task: a processor lets later loads wait for that.
     #[inline]
-    fn take(&self, index: u64) -> Ready {
-        let word = slot(self.shared.slots(self.buffer), index).load(Ordering::Relaxed);
+    fn word(&self, index: u64) -> u64 {
+        slot(&self.slots, index).load(Ordering::Relaxed)
+    }
+
+    /// Returns the task whose word was read at an index below `bottom`.
+    ///
+    /// # Safety
+    /// The caller has got the index either by storing `bottom = index` and then reading `top < index`, or by moving `top` past it.
+    #[inline]
+    unsafe fn take(word: u64) -> Ready {
         let word =
             NonZeroU64::new(word).expect("the owner stored a task at every index below bottom");
-        // SAFETY: the word was stored by `push` from `into_word`. It is turned back once: `pop` got the index either by storing
-        // `bottom = index` and then reading `top < index`, or by moving `top` past it; the module's argument shows that no thief has
-        // it as well, and the owner pushes at that index anew only afterwards.
+        // SAFETY: the word was stored by `put` from `into_word`. It is turned back once: the module's argument shows that no thief has it as
+        // well, and the owner pushes at that index anew only afterwards.
         unsafe { Ready::from_word(word) }
     }
 
@@ -324,7 +377,7 @@ impl Stealer {
             .0
             .compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed)
         {
-            // SAFETY: the word was stored by `push` from `into_word`, and `top` did not move since before it was read, so it is the
+            // SAFETY: the word was stored by `put` from `into_word`, and `top` did not move since before it was read, so it is the
             // word at index `top`. It is turned back once: only one exchange from `top` succeeds, and the module's argument shows that
             // the owner does not take that index without one.
             Ok(_) => Steal::Taken(unsafe { Ready::from_word(word) }),
@@ -362,7 +415,7 @@ impl Stealer {
             return false;
         }
         // SAFETY: as in `steal_if`, of each index: `top` did not move since before the words were read, so the owner has overwritten none
-        // of them and they are the words at these indices, which `push` stored from `into_word`. They are turned back once: only one
+        // of them and they are the words at these indices, which `put` stored from `into_word`. They are turned back once: only one
         // exchange from `top` succeeds, and the owner, which does not pop, takes none.
         let tasks = words.iter().map(|&word| unsafe {
             Ready::from_word(NonZeroU64::new(word).expect("a task is no zero"))

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! So the owner's own tasks cost what they cost in a deque, and only pushes at the tail take a lock. The line is a deque, too, of which
-//! all take the oldest: tasks that let others go first take turns, at two locked instructions each. A pop at the tail takes from the
+//! all take the oldest: tasks that let others go first take turns, at two locked instructions each, or one (`push_last_quietly`). A pop at the tail takes from the
 //! outer part first, then from the line, then from the deque; the owner's pop the other way round. So an owner that always finds a task in
 //! front never comes to those behind: [`Head::pop_waiting`], which it calls once in a while, takes one of these.
 //!
@@ -82,8 +82,6 @@ pub fn run_queue() -> (Head, Tail) {
     let head = Head {
         owner,
         line,
-        oldest: stealer.clone(),
-        waiting: waiting.clone(),
         outer: Arc::clone(&outer),
         looks: 0,
     };
@@ -99,27 +97,10 @@ pub fn run_queue() -> (Head, Tail) {
 #[derive(Debug)]
 pub struct Head {
     owner: Owner,
-    /// Where the owner puts what goes into the line, and where it takes that as a thief does.
     line: Owner,
-    waiting: Stealer,
-    /// The owner's own tasks, as a thief sees them.
-    oldest: Stealer,
     outer: Arc<Outer>,
     /// Calls of [`Head::pop_waiting`].
     looks: u32,
-}
-
-/// Takes and returns the oldest task of a deque of this queue's owner.
-#[inline]
-fn take_oldest(of: &Stealer) -> Option<Ready> {
-    loop {
-        match of.steal() {
-            Steal::Taken(oldest) => return Some(oldest),
-            // Another thread took one: this ends.
-            Steal::Retry => crate::sync::spin_loop(),
-            Steal::Empty | Steal::Refused => return None,
-        }
-    }
 }
 
 impl Head {
@@ -129,11 +110,23 @@ impl Head {
         self.owner.push(task);
     }
 
+    /// As [`Head::push`], without the promise, as [`Owner::push_quietly`].
+    #[inline]
+    pub fn push_quietly(&mut self, task: Ready) {
+        self.owner.push_quietly(task);
+    }
+
     /// Puts a task behind all that the owner has put into the queue: the owner takes it after those, and a thief before those that were
     /// put at the head.
     #[inline]
     pub fn push_last(&mut self, task: Ready) {
         self.line.push(task);
+    }
+
+    /// As [`Head::push_last`], without the promise, as [`Owner::push_quietly`].
+    #[inline]
+    pub fn push_last_quietly(&mut self, task: Ready) {
+        self.line.push_quietly(task);
     }
 
     /// Takes and returns the task at the head.
@@ -145,7 +138,7 @@ impl Head {
     /// Takes and returns the first task of the line, else of the outer part.
     #[inline]
     fn pop_behind(&mut self) -> Option<Ready> {
-        take_oldest(&self.waiting).or_else(|| self.pop_outer())
+        self.line.pop_oldest().or_else(|| self.pop_outer())
     }
 
     /// Takes and returns the first task of the outer part.
@@ -164,9 +157,9 @@ impl Head {
         self.looks = self.looks.wrapping_add(1);
         match self.looks {
             // Seldom, because it breaks the order depth first, which keeps few tasks alive.
-            looks if looks % Self::LOOKS == 0 => take_oldest(&self.oldest),
+            looks if looks % Self::LOOKS == 0 => self.owner.pop_oldest(),
             looks if looks % 2 == 0 => self.pop_behind(),
-            _ => self.pop_outer().or_else(|| take_oldest(&self.waiting)),
+            _ => self.pop_outer().or_else(|| self.line.pop_oldest()),
         }
     }
 

@@ -1,6 +1,6 @@
 //! How threads are created, and the handles of those that were.
 
-use super::record::{Header, On, Plan, fits};
+use super::record::{Header, Leave, On, Plan, fits};
 use super::scheduler::{Queues, Runnable, Why};
 use super::waiter::{WaitList, Waiter, wait_in};
 use super::{shared, stack, timer};
@@ -208,7 +208,7 @@ impl<'p, H: Hint> Builder<'p, H> {
     /// What the closure borrows and the result live until the thread has ended and its handle is gone. If it is not tied: as
     /// [`Builder::spawn_untied`].
     ///
-    /// Never inlined, as all functions here that read a variable of the OS thread: see [`shared::leaving`].
+    /// Never inlined, as all functions here that read a variable of the OS thread: see [`shared::yielding`].
     #[inline(never)]
     pub(super) unsafe fn make<T: Send, R>(
         self,
@@ -273,7 +273,7 @@ impl<'p, H: Hint> Builder<'p, H> {
         // SAFETY: the slot was free, everything fits, and the pool was kept above. The rest is the caller's contract.
         let right = unsafe {
             Header::prepare(slot, &plan);
-            Header::fill(slot, class, self.hint, body);
+            Header::fill(slot, self.hint, body);
             slot.as_ref().ready()
         };
         let handle = JoinHandle::new(slot);
@@ -593,17 +593,20 @@ pub fn park() {
 /// [`std::thread::yield_now`] on a thread that is no worker.
 #[inline]
 pub fn yield_now() {
-    match shared::yielding() {
-        Some((header, worker)) => header.leave_to_yield(worker),
-        None => yield_elsewhere(),
+    if let Some(leave) = shared::yielding() {
+        // SAFETY: this is the thread, and nothing has been done meanwhile.
+        unsafe { leave.now() };
     }
 }
 
+/// As [`yield_now`], of what is no lightweight thread.
 #[cold]
-fn yield_elsewhere() {
+#[inline(never)]
+pub(super) fn yield_elsewhere() -> Option<Leave> {
     if crate::fork::yield_now().is_none() {
         crate::parking::yield_now();
     }
+    None
 }
 
 /// Returns the time after `time`, or one that no program lives to see.
@@ -707,7 +710,7 @@ pub fn spawn<T: Send + 'static, F: FnOnce() -> T + Send + 'static>(body: F) -> J
     {
         // SAFETY: everything fits, and the closure borrows nothing. It is filled at once, here.
         unsafe {
-            Header::fill(begun.slot, stack::USUAL_CLASS, (), body);
+            Header::fill(begun.slot, (), body);
             begun.start();
         }
         return JoinHandle::new(begun.slot);

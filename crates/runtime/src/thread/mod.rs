@@ -49,6 +49,8 @@ mod scope;
 mod shared;
 #[allow(unsafe_code)]
 mod stack;
+#[allow(unsafe_code)]
+mod switch;
 pub mod sync;
 #[allow(unsafe_code)]
 mod timer;

@@ -4,24 +4,23 @@
 //! ([`Types`]), and below these the stack begins, with the closure at its top. Making a thread is to write all of that, so the header's
 //! words that change for each thread lie on two cache lines, and what follows from the types is behind one pointer. Who may touch what:
 //!
-//! - The right to run a thread is a [`Ready`] with the header's address. Its holder alone touches the coroutine.
+//! - The right to run a thread is a [`Ready`] with the header's address. Its holder alone goes on with the thread's stack.
 //! - `state`, `joiner` and the words for reports are atomic, and `waker` has a lock: any thread may use them at any time, also when the
 //!   thread has ended and another one has its slot. A stale wake-up is a wake-up too many, which every wait expects.
 //! - The other fields are written before the thread is first handed on, and read until its slot is free.
 
+use super::shared::{arrive, ending};
 use super::stack;
+use super::switch::{Place, begin_at, switch};
 use super::waiter::Waiter;
 use crate::graph::GraphCore;
 use crate::name::Name;
 use crate::pool::PoolShared;
 use crate::worker::{Stack as OsStack, WorkerCore, stack_pointer};
-use corosensei::stack::{Stack, StackPointer};
-use corosensei::{Coroutine, CoroutineResult, Yielder};
 use parking_lot::Mutex;
 use std::any::{Any, TypeId};
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
@@ -51,53 +50,78 @@ const FUTURE: usize = 3;
 /// [`Header::home`] of a thread that has not started.
 const NOT_STARTED: u32 = u32::MAX;
 
-/// What a coroutine's stack is, for the library.
+/// What a switch passes: the address of the header of the thread that leaves, and in its lowest bits why ([`Left`]). 0 from a stack that is
+/// no thread's.
+pub(super) type Word = usize;
+
+/// The bits of a [`Word`] that say why: addresses of headers have none of them.
+const WHY: usize = 7;
+
+/// A thread that is about to leave, why, and where its worker goes on. Two words, which a function returns in registers.
+#[must_use]
 #[derive(Clone, Copy)]
-struct Raw {
-    base: StackPointer,
-    limit: StackPointer,
+pub(super) struct Leave {
+    word: NonZero<Word>,
+    to: Place,
 }
 
-// SAFETY: both are addresses in one slot, whose memory stays mapped, with a guard page below `limit`.
-unsafe impl Stack for Raw {
-    fn base(&self) -> StackPointer {
-        self.base
-    }
-
-    fn limit(&self) -> StackPointer {
-        self.limit
-    }
-}
-
-/// Why a thread gave its worker back, in one word that the switch of stacks carries in a register: the address of the worker if it yields,
-/// else one of the others. The address is that of the worker which has resumed it, and follows from the OS thread alone: so the worker can
-/// go on while the processor still waits for the words of its stack, which it has just left and comes back to.
-type Word = usize;
-
-/// [`Word`] of a thread that parks.
-const PARKS: Word = 1;
-
-/// [`Word`] of a thread that lets another one run which it has created.
-const FORKS: Word = 2;
-
-impl Raw {
-    /// Returns the stack of the slot below the address `base`.
+impl Leave {
     #[inline(always)]
-    fn new(slot: NonNull<Header>, class: usize, base: usize) -> Self {
-        let address = |address: usize| NonZero::new(address).expect("no slot is at 0");
-        Raw {
-            base: address(base & !15),
-            limit: address(stack::limit_of(slot, class)),
+    pub(super) fn new(thread: &'static Header, why: Left, to: Place) -> Self {
+        let word = ptr::from_ref(thread).expose_provenance() | why as usize;
+        Leave {
+            word: NonZero::new(word).expect("no header is at 0"),
+            to,
+        }
+    }
+
+    /// Leaves the thread. Returns when it runs again, perhaps on another worker if it is not tied.
+    ///
+    /// # Safety
+    /// This is called on the thread itself, on the worker that has made this value, which has done nothing since then.
+    #[inline(always)]
+    pub(super) unsafe fn now(self) {
+        let (thread, _) = parts(self.word.get());
+        // SAFETY: the place is that of a stack that has left, as the caller's contract implies, and headers are at their places for ever.
+        let word = unsafe { switch(&raw const thread.place, self.to, self.word.get()) };
+        if word & WHY != 0 {
+            arrive(word);
         }
     }
 }
 
-/// What the coroutine of the slot's thread does: runs `body`, and leaves its result where the thread's handle finds it.
+/// Returns the thread that a word names, and why it has left.
+///
+/// It is not 0.
 #[inline(always)]
-fn run<T, F: FnOnce() -> T>(slot: NonNull<Header>, yielder: &Yielder<(), Word>, body: F) {
-    // SAFETY: the header outlives the coroutine, and this thread has the right to run it.
-    unsafe { slot.as_ref() }.yielder.set(yielder);
+pub(super) fn parts(word: Word) -> (&'static Header, Left) {
+    let thread: *const Header = ptr::with_exposed_provenance(word & !WHY);
+    let why = match word & WHY {
+        0 => Left::Turned,
+        1 => Left::Yielded,
+        2 => Left::Parked,
+        3 => Left::Ended,
+        _ => Left::Forked,
+    };
+    // SAFETY: headers are at their places for ever.
+    (unsafe { &*thread }, why)
+}
+
+/// Where the stack of the slot's thread begins: runs its closure, and leaves the result where the thread's handle finds it.
+///
+/// # Safety
+/// [`Header::fill`] has stored the closure, and this is the thread.
+unsafe extern "C" fn begin<H, T, F: FnOnce() -> T>(slot: *const (), word: Word) -> ! {
+    if word & WHY != 0 {
+        arrive(word);
+    }
+    let slot = NonNull::new(slot.cast_mut())
+        .expect("no slot is at 0")
+        .cast();
     let outcome = outcome_of::<T>(slot);
+    let code = below::<F>(hint_of::<H, T>(slot).addr());
+    // SAFETY: it was written, and the stack begins once.
+    let body = unsafe { code.read() };
     let ended = catch_unwind(AssertUnwindSafe(|| {
         let result = body();
         // SAFETY: nobody else looks before the thread has ended. It holds `None`.
@@ -107,27 +131,28 @@ fn run<T, F: FnOnce() -> T>(slot: NonNull<Header>, yielder: &Yielder<(), Word>, 
         // SAFETY: as above.
         unsafe { outcome.write(Some(Err(panic))) };
     }
+    // SAFETY: this is the thread, and its worker has just made the value.
+    unsafe { ending().now() };
+    unreachable!("a thread that has ended does not go on")
 }
-
-type Body = Coroutine<(), Word, (), Raw>;
 
 /// The result of a thread's closure.
 pub(super) type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
-/// Why a thread gave its worker back.
+/// Why a thread has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
+#[repr(usize)]
 pub(super) enum Left {
+    /// It lets others run, and has been put behind them.
+    Turned = 0,
     /// It lets others run.
-    Yielded,
+    Yielded = 1,
     /// It waits to be unparked.
-    Parked,
+    Parked = 2,
     /// Its closure has returned.
-    Ended,
-    /// It lets others run, and another worker has it.
-    Gone,
+    Ended = 3,
     /// It lets a thread run that it has created.
-    Forked,
+    Forked = 4,
 }
 
 /// What a thread waits for, for reports.
@@ -180,24 +205,24 @@ impl On {
 /// What the runtime knows of one thread. All zeros, it is that of a free slot.
 #[repr(C, align(64))]
 pub(crate) struct Header {
-    state: AtomicU32,
-    home: AtomicU32,
+    /// Where its stack goes on, unless the thread runs.
+    pub(super) place: Cell<Place>,
+    /// The next one in the list of its worker that the slot or the thread is in.
+    pub(super) next: Cell<Option<&'static Header>>,
+    /// The graph of the task inside of which it runs at the moment, or null.
+    pub(super) graph: Cell<*const GraphCore>,
+    /// The pool, which is open until the thread has ended.
+    pool: Cell<*const PoolShared>,
     joiner: AtomicUsize,
     /// Number of the thread in its process, 0 in a free slot.
     number: AtomicU64,
-    /// The next one in the list of its worker that the slot or the thread is in.
-    pub(super) next: Cell<Option<&'static Header>>,
-    yielder: Cell<*const Yielder<(), Word>>,
-    /// The graph of the task inside of which it runs at the moment, or null.
-    graph: Cell<*const GraphCore>,
-    /// The pool, which is open until the thread has ended.
-    pool: Cell<*const PoolShared>,
+    state: AtomicU32,
+    home: AtomicU32,
     tied: Cell<bool>,
     class: Cell<u8>,
     digest: Cell<u16>,
     /// Whether `waker` was ever set.
     polled: AtomicBool,
-    body: UnsafeCell<MaybeUninit<Body>>,
     /// What follows from the types that the creator knows, until the outcome and the hint are dropped.
     types: Cell<Option<&'static Types>>,
     name: AtomicPtr<u8>,
@@ -295,7 +320,7 @@ impl Header {
         header.class.set(plan.class as u8);
         header.digest.set(plan.digest);
         debug_assert!(
-            !header.is_in_a_graph(),
+            header.graph.get().is_null(),
             "a thread ends outside of all tasks"
         );
         header.pool.set(plan.pool);
@@ -315,7 +340,6 @@ impl Header {
     #[inline(always)]
     pub(super) unsafe fn fill<H: 'static, T, F: FnOnce() -> T>(
         slot: NonNull<Header>,
-        class: usize,
         hint: H,
         body: F,
     ) {
@@ -325,22 +349,13 @@ impl Header {
             outcome.write(None);
             place.write(hint);
         }
-        // The coroutine's closure is one word: a larger one would be stored word by word and loaded as a whole, for which a processor has
-        // to wait, and the library takes small ones only.
         let code = below::<F>(place.addr());
-        // SAFETY: as above.
-        unsafe { code.write(body) };
-        let run = move |yielder: &Yielder<(), Word>, ()| {
-            let code = below::<F>(hint_of::<H, T>(slot).addr());
-            // SAFETY: it was written above, and the coroutine begins once.
-            run::<T, F>(slot, yielder, unsafe { code.read() });
-        };
-        let raw = Raw::new(slot, class, code.addr());
-        // SAFETY: a slot that was prepared has valid fields; a free one holds no coroutine. What the closure uses lives as long as the
-        // thread.
+        // SAFETY: as above, and below that nothing is used yet. What the closure uses lives as long as the thread.
         unsafe {
+            code.write(body);
             let header = slot.as_ref();
-            (*header.body.get()).write(Body::with_stack_unchecked(raw, run));
+            let place = begin_at(code.addr(), slot.as_ptr().cast(), begin::<H, T, F>);
+            header.place.set(place);
             header.types.set(Some(Of::<H, T>::TYPES));
         }
     }
@@ -369,81 +384,6 @@ impl Header {
     #[inline]
     pub(super) fn goes_to(&self, worker: &WorkerCore) {
         self.home.store(u32::from(worker.id.0), Relaxed);
-    }
-
-    /// Runs the thread until it gives its worker back. Afterwards the worker's graph is the thread's.
-    ///
-    /// # Safety
-    /// The caller has consumed the right to run it, and has noted it as the worker's current thread, and the worker as the thread's.
-    #[inline(always)]
-    pub(super) unsafe fn resume(&'static self, worker: &WorkerCore) -> Left {
-        worker.graph.run(self.graph.get());
-        // SAFETY: the caller's contract.
-        let left = unsafe { self.switch() };
-        self.graph.set(worker.graph.running());
-        left.map_or_else(|left| left, |_| Left::Yielded)
-    }
-
-    /// Notes that the thread has left inside of a task of this graph, if it is not null.
-    #[inline]
-    pub(super) fn stays_in(&self, graph: *const GraphCore) {
-        self.graph.set(graph);
-    }
-
-    /// Returns whether the thread runs inside of a task of a graph.
-    #[inline]
-    pub(super) fn is_in_a_graph(&self) -> bool {
-        !self.graph.get().is_null()
-    }
-
-    /// As [`Header::resume`], without a look at graphs. Returns the worker, if the thread yields.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline(always)]
-    pub(super) unsafe fn switch(&'static self) -> Result<NonNull<WorkerCore>, Left> {
-        // SAFETY: the caller alone touches the coroutine, which exists until it has returned.
-        let body = unsafe { (*self.body.get()).assume_init_mut() };
-        match body.resume(()) {
-            CoroutineResult::Yield(word) if word > FORKS => {
-                let worker = ptr::with_exposed_provenance_mut(word);
-                Ok(NonNull::new(worker).expect("no worker is at 0"))
-            }
-            CoroutineResult::Yield(PARKS) => Err(Left::Parked),
-            CoroutineResult::Yield(_) => Err(Left::Forked),
-            CoroutineResult::Return(()) => {
-                // SAFETY: nobody resumes it any more. This tells sanitizers that its stack is free.
-                unsafe { (*self.body.get()).assume_init_drop() };
-                Err(Left::Ended)
-            }
-        }
-    }
-
-    /// Gives the worker back, to be unparked. Returns when the thread runs again, perhaps on another worker if it is not tied.
-    ///
-    /// Inlined wherever that matters: the processor predicts where a function returns to, and after a switch it is wrong for each function
-    /// that was called before it and returns after it.
-    #[inline(always)]
-    pub(super) fn leave_to_park(&self) {
-        self.leave(PARKS);
-    }
-
-    /// As [`Header::leave_to_park`], to let the thread run that was put into its worker's place for it.
-    #[inline(always)]
-    pub(super) fn leave_to_child(&self) {
-        self.leave(FORKS);
-    }
-
-    /// As [`Header::leave_to_park`], to let others run. `worker` is the one that runs this thread.
-    #[inline(always)]
-    pub(super) fn leave_to_yield(&self, worker: NonNull<WorkerCore>) {
-        self.leave(worker.as_ptr().expose_provenance());
-    }
-
-    #[inline(always)]
-    fn leave(&self, why: Word) {
-        // SAFETY: this is called on the thread itself, inside of its coroutine.
-        unsafe { (*self.yielder.get()).suspend(why) };
     }
 
     /// Takes the token, if there is one. Called by the thread itself.
@@ -644,7 +584,7 @@ impl Header {
     /// Drops what is in the slot and frees it.
     ///
     /// # Safety
-    /// There is neither a right to run the thread, nor a handle, nor a coroutine.
+    /// There is neither a right to run the thread, nor a handle, and the thread has ended.
     pub(super) unsafe fn free(&self, worker: Option<&WorkerCore>) {
         // What is dropped may wait.
         let _pin = worker.map(WorkerCore::pin);

@@ -14,9 +14,10 @@
 //! A pool stays open until its threads have ended. Each counts in [`PoolShared::let_go`]'s number; a worker counts some in advance and
 //! holds back those that have ended on it, and gives these back when it finds no thread.
 
-use super::record::{Header, Left, Plan};
+use super::record::{Header, Leave, Left, Plan, Word, parts};
 use super::scheduler::{First, Queues, Runnable, Scheduler, Why};
 use super::stack;
+use super::switch::{Place, switch};
 use crate::fork::Lane;
 use crate::fork::reach::Base;
 use crate::graph::GraphCore;
@@ -52,8 +53,8 @@ const SLICES: u32 = 64;
 /// After so many slices a worker searches, even if there seemed to be nothing else.
 const MOST_SLICES: u32 = 1024;
 
-/// So many threads at most let each other run without a look at anything else.
-const TURNS: i32 = RING as i32;
+/// So often in a row at most a thread that leaves goes on with the next one, without a look at anything else.
+const TURNS: u32 = RING - 1;
 
 /// Numbers of threads that a worker takes at once.
 const NUMBERS: u64 = 1 << 20;
@@ -85,13 +86,15 @@ pub(crate) struct ThreadLocal {
     free: Cell<usize>,
     /// The thread on whose stack this worker runs.
     pub(super) current: Cell<Option<&'static Header>>,
+    /// Where this worker goes on when that thread gives it back.
+    under: Cell<Place>,
     /// Threads that this worker has counted, and that have not been made or have ended.
     credit: Cell<usize>,
     picks: Cell<u32>,
     /// Whether the next look at what has waited for long begins with this worker's run queue.
     waiting_first: Cell<bool>,
-    /// How many turns are left before this worker looks at something else. What runs inside of a thread changes it, too, so it is a guess.
-    turns: Cell<i32>,
+    /// How often from now on a thread that leaves may go on with the next one, before it gives this worker back.
+    turns: Cell<u32>,
     pub(super) random: Cell<u64>,
     /// The next number of a thread, and the end of those that this worker has taken.
     number: Cell<u64>,
@@ -112,6 +115,7 @@ struct Around<'a> {
     base: Base,
     limit: &'a AtomicUsize,
     current: Option<&'static Header>,
+    under: Place,
     graph: *const GraphCore,
 }
 
@@ -206,6 +210,7 @@ impl ThreadShared {
             slots: Cell::new(None),
             free: Cell::new(0),
             current: Cell::new(None),
+            under: Cell::new(0),
             credit: Cell::new(0),
             picks: Cell::new(0),
             waiting_first: Cell::new(false),
@@ -364,7 +369,7 @@ pub(super) struct Begun {
 /// Begins to make a thread with nothing set, on the worker that this is, if that needs nothing but a slot which it has: the caller calls
 /// [`Header::fill`] and [`Begun::start`].
 ///
-/// Never inlined, as all functions that read a variable of the OS thread: see [`leaving`].
+/// Never inlined, as all functions that read a variable of the OS thread: see [`yielding`].
 #[inline(never)]
 pub(super) fn begin_usual() -> Option<Begun> {
     worker::with_any(|worker| {
@@ -403,8 +408,7 @@ impl Begun {
         let worker = unsafe { self.worker.as_ref() };
         // SAFETY: the thread is new.
         let right = unsafe { self.slot.as_ref().ready() };
-        worker.threads.with_head(|head| head.push(right));
-        worker.announce_thread();
+        worker.publish_thread(right);
     }
 }
 
@@ -419,10 +423,7 @@ impl PoolShared {
     #[inline]
     pub(super) fn make_new_ready(&self, worker: Option<&WorkerCore>, right: Ready) {
         match worker {
-            Some(worker) if self.threads.scheduler.is_none() => {
-                worker.threads.with_head(|head| head.push(right));
-                worker.announce_thread();
-            }
+            Some(worker) if self.threads.scheduler.is_none() => worker.publish_thread(right),
             _ => self.make_ready(worker, right, Why::New),
         }
     }
@@ -439,16 +440,16 @@ impl PoolShared {
             self.announce_thread();
             return;
         };
-        match self.threads.scheduler() {
-            None => worker.threads.with_head(|head| match why {
-                Why::Yielded => head.push_last(right),
-                Why::New | Why::Woken | Why::Forked => head.push(right),
-            }),
-            Some(scheduler) => worker.ask_scheduler(|queues| {
-                scheduler.ready(queues, Runnable::new(right), why);
-            }),
+        match (self.threads.scheduler(), why) {
+            (None, Why::Yielded) => worker.publish_last(right),
+            (None, Why::New | Why::Woken | Why::Forked) => worker.publish_thread(right),
+            (Some(scheduler), why) => {
+                worker.ask_scheduler(|queues| {
+                    scheduler.ready(queues, Runnable::new(right), why);
+                });
+                worker.announce_thread();
+            }
         }
-        worker.announce_thread();
     }
 
     /// A thread was made ready that any worker may run: wakes one unless some search. If none sleeps, those that wait inside of a task may
@@ -497,56 +498,91 @@ pub(super) fn unpark(thread: &Header) {
 #[inline(always)]
 pub(super) fn park(thread: &Header) {
     if !thread.take_token() {
-        let here = leaving();
-        debug_assert!(here.is_some_and(|here| std::ptr::eq(here, thread)));
-        thread.leave_to_park();
+        let leave = parking(thread);
+        // SAFETY: this is the thread, and nothing has been done meanwhile.
+        unsafe { leave.now() };
     }
 }
 
 /// Lets the new thread `child` run instead of this one, which made it: see [`WorkerCore::forks_to_child`].
 #[inline(always)]
 pub(super) fn leave_to_child(child: Ready) {
-    let parent = leaving();
-    put_child(child);
-    if let Some(parent) = parent {
-        parent.leave_to_child();
+    if let Some(leave) = forking(child) {
+        // SAFETY: this is the thread, and nothing has been done meanwhile.
+        unsafe { leave.now() };
     }
 }
 
-/// Puts a new thread where this worker finds it when its parent has left.
+/// Puts a new thread where this worker finds it when its parent, which calls this, has left. Never inlined: see [`yielding`].
 #[inline(never)]
-fn put_child(child: Ready) {
+fn forking(child: Ready) -> Option<Leave> {
     worker::with_any(|worker| match worker {
-        Some(worker) => worker.threads.child.set(Some(child)),
-        None => super::handle::schedule_elsewhere(child),
-    });
-}
-
-/// As [`leaving`], with the worker.
-#[inline(never)]
-pub(super) fn yielding() -> Option<(&'static Header, NonNull<WorkerCore>)> {
-    worker::with_any(|worker| {
-        let worker = worker?;
-        if worker.threads.asking.get() {
-            leaves_a_scheduler();
+        Some(worker) => {
+            worker.threads.child.set(Some(child));
+            let parent = worker.current_thread()?;
+            Some(worker.gives_back(parent, Left::Forked))
         }
-        Some((worker.current_thread()?, NonNull::from(worker)))
+        None => {
+            super::handle::schedule_elsewhere(child);
+            None
+        }
     })
 }
 
-/// Returns the lightweight thread that calls this and is about to leave its worker; `None` if it is none.
+/// Returns how the thread that calls this lets others run, `None` if it need not leave. What is no lightweight thread has let others run
+/// when this returns.
 ///
 /// Never inlined: a thread that is not tied may go on elsewhere, and what a function has read of its OS thread's own variables would be
 /// stale in it afterwards.
 #[inline(never)]
-pub(super) fn leaving() -> Option<&'static Header> {
+pub(super) fn yielding() -> Option<Leave> {
     worker::with_any(|worker| {
-        let worker = worker?;
-        if worker.threads.asking.get() {
-            leaves_a_scheduler();
+        let here = worker.and_then(|worker| Some((worker, worker.current_thread()?)));
+        match here {
+            Some((worker, thread)) => worker.yields(thread),
+            None => super::handle::yield_elsewhere(),
         }
-        worker.current_thread()
     })
+}
+
+/// Returns how the thread that calls this leaves to be unparked. Never inlined: see [`yielding`].
+#[inline(never)]
+fn parking(thread: &Header) -> Leave {
+    worker::with_any(|worker| {
+        let here = worker.and_then(|worker| Some((worker, worker.current_thread()?)));
+        let (worker, here) = here.expect("a lightweight thread runs on a worker");
+        debug_assert!(std::ptr::eq(here, thread));
+        worker.parks(here)
+    })
+}
+
+/// Returns how the thread that calls this, whose closure has returned, leaves. Never inlined: see [`yielding`].
+#[inline(never)]
+pub(super) fn ending() -> Leave {
+    worker::with_any(|worker| {
+        let here = worker.and_then(|worker| Some((worker, worker.current_thread()?)));
+        let (worker, here) = here.expect("a lightweight thread runs on a worker");
+        worker.gives_back(here, Left::Ended)
+    })
+}
+
+/// Does what is to be done with the thread that has just left for the one that calls this. Never inlined: see [`yielding`].
+#[inline(never)]
+pub(super) fn arrive(word: Word) {
+    let (thread, left) = parts(word);
+    worker::with_any(|worker| {
+        let worker = worker.expect("a lightweight thread runs on a worker");
+        match left {
+            Left::Yielded => {
+                // SAFETY: its right was used up when it was resumed, and it has left.
+                worker.publish_last(unsafe { thread.ready() });
+            }
+            left => {
+                debug_assert_eq!(left, Left::Parked, "the others leave for their worker");
+                worker.has_parked(thread);
+            }
+        }
+    });
 }
 
 /// A scheduler waits. (The panic ends the process.)
@@ -557,6 +593,31 @@ fn leaves_a_scheduler() -> ! {
 }
 
 impl WorkerCore {
+    /// Puts a thread that is ready at the head of this worker's run queue.
+    #[inline]
+    fn publish_thread(&self, right: Ready) {
+        // The only worker need not be woken.
+        match self.alone {
+            true => self.threads.with_head(|head| head.push_quietly(right)),
+            false => {
+                self.threads.with_head(|head| head.push(right));
+                self.pool().announce_thread();
+            }
+        }
+    }
+
+    /// As [`WorkerCore::publish_thread`], behind all others that this worker has put there.
+    #[inline]
+    fn publish_last(&self, right: Ready) {
+        match self.alone {
+            true => self.threads.with_head(|head| head.push_last_quietly(right)),
+            false => {
+                self.threads.with_head(|head| head.push_last(right));
+                self.pool().announce_thread();
+            }
+        }
+    }
+
     /// As [`PoolShared::announce_thread`], of a thread that this worker has put into a run queue.
     #[inline]
     pub(super) fn announce_thread(&self) {
@@ -612,7 +673,10 @@ impl WorkerCore {
     #[inline(always)]
     pub(super) fn run_thread(&self, right: Ready, owner: bool) -> bool {
         let around = self.begin_slices();
+        // The caller waits for this thread only.
+        let turns = self.threads.turns.replace(0);
         let ended = self.run_slice(&around, right, owner);
+        self.threads.turns.set(turns);
         self.end_slices(around);
         ended
     }
@@ -628,6 +692,7 @@ impl WorkerCore {
             base: demand.enter_job(self.id.index(), reach),
             limit: demand.limit(self.id.index()),
             current: self.threads.current.get(),
+            under: self.threads.under.get(),
             graph,
         }
     }
@@ -637,10 +702,12 @@ impl WorkerCore {
     fn end_slices(&self, around: Around<'_>) {
         let (demand, reach) = (&self.pool().forks.demand, &self.forks.reach);
         self.graph.run(around.graph);
+        self.threads.under.set(around.under);
         demand.leave_job(self.id.index(), around.base, reach);
     }
 
-    /// As [`WorkerCore::run_thread`], of one of several, between [`WorkerCore::begin_slices`] and [`WorkerCore::end_slices`].
+    /// As [`WorkerCore::run_thread`], of one of several, between [`WorkerCore::begin_slices`] and [`WorkerCore::end_slices`], and of those
+    /// that it takes turns with.
     #[inline(always)]
     fn run_slice(&self, around: &Around<'_>, right: Ready, owner: bool) -> bool {
         let thread = Header::of(&right);
@@ -649,117 +716,155 @@ impl WorkerCore {
         }
         thread.goes_to(self);
         // SAFETY: the right is used up hereby.
-        let left = unsafe {
+        let (thread, left) = unsafe {
             let _ = right;
-            self.threads.current.set(Some(thread));
             match &self.forks.lane {
-                None => thread.resume(self),
-                Some(lane) => self.resume_recorded(lane, thread),
+                None => self.go_on_with(thread),
+                Some(lane) => self.go_on_recorded(lane, thread),
             }
         };
-        self.after_slice(around);
+        // This worker is on top of what it was on top of before. Whatever forks the thread has left on its stack, nothing is known of them
+        // here.
+        self.threads.current.set(around.current);
+        self.graph.run(std::ptr::null());
+        around.limit.store(0, Relaxed);
+        self.forks.reach.clear();
         self.has_left(thread, left, owner)
     }
 
-    /// The thread that ran has left: this worker is on top of what it was on top of before.
-    #[inline(always)]
-    fn after_slice(&self, around: &Around<'_>) {
-        self.threads.current.set(around.current);
-        self.graph.run(std::ptr::null());
-        // Whatever forks the thread has left on its stack, nothing is known of them here.
-        around.limit.store(0, Relaxed);
-        self.forks.reach.clear();
-    }
-
-    /// Runs threads, `thread` first, as long as each of them does nothing but let others run, at most about `turns`. Returns the first one
-    /// of which that is not so, and why it has left. This is [`WorkerCore::run_slice`] and [`WorkerCore::own_thread`] for
-    /// the most frequent case, without what is needed only in others.
+    /// Goes on with a thread until one gives this worker back. Returns that one, and why it has left.
     ///
     /// # Safety
     /// The right to run the thread is used up hereby, and the thread is this worker's.
     #[inline(always)]
-    unsafe fn run_turns(
-        &self,
-        around: &Around<'_>,
-        thread: &'static Header,
-        turns: i32,
-        done: impl Fn() -> bool,
-    ) -> (&'static Header, Left) {
-        let mut thread = thread;
-        self.threads.turns.set(turns);
-        loop {
-            self.threads.current.set(Some(thread));
-            if thread.is_in_a_graph() {
-                // SAFETY: the caller's contract, and the right of each further one is used up below.
-                let left = unsafe { thread.resume(self) };
-                self.after_slice(around);
-                return (thread, left);
-            }
-            // SAFETY: as above.
-            let here = match unsafe { thread.switch() } {
-                // SAFETY: it is this worker.
-                Ok(here) => unsafe { here.as_ref() },
-                Err(left) => {
-                    thread.stays_in(self.graph.running());
-                    self.after_slice(around);
-                    return (thread, left);
-                }
-            };
-            debug_assert!(std::ptr::eq(self, here));
-            let turn = here.threads.turns.get() - 1;
-            here.threads.turns.set(turn);
-            let is_special = !here.graph.running().is_null() || here.graph.held.is_some();
-            // Not in a child of `fork`, where no other thread may run.
-            let is_disturbed = here.pool().is_disturbed();
-            if turn <= 0 || is_special || is_disturbed || around.limit.load(Relaxed) != 0 || done()
-            {
-                break;
-            }
-            if thread.is_tied() {
-                if let Some(next) = here.threads.ring.take_turns(thread) {
-                    thread = next;
-                }
-                continue;
-            }
-            if here.pool().threads.scheduler.is_some() || here.threads.ring.first.get().is_some() {
-                break;
-            }
-            // SAFETY: its right was used up.
-            let right = unsafe { thread.ready() };
-            let next = here.threads.with_head(|head| {
-                head.push_last(right);
-                head.pop()
-            });
-            here.announce_thread();
-            let Some(next) = next else {
-                // Another worker has taken it.
-                self.after_slice(around);
-                return (thread, Left::Gone);
-            };
-            thread = Header::of(&next);
-            thread.goes_to(here);
+    unsafe fn go_on_with(&self, thread: &'static Header) -> (&'static Header, Left) {
+        self.threads.current.set(Some(thread));
+        self.graph.run(thread.graph.get());
+        // SAFETY: the thread has left or is new, and nobody else goes on with it, since there was a right.
+        let word = unsafe { switch(&raw const self.threads.under, thread.place.get(), 0) };
+        let (thread, left) = parts(word);
+        thread.graph.set(self.graph.running());
+        (thread, left)
+    }
+
+    /// Returns how `thread`, which runs, leaves for `next`, whose right to run is used up thereby.
+    #[inline(always)]
+    fn goes_on(&self, thread: &'static Header, why: Left, next: &'static Header) -> Leave {
+        thread.graph.set(self.graph.running());
+        self.graph.run(next.graph.get());
+        self.threads.current.set(Some(next));
+        Leave::new(thread, why, next.place.get())
+    }
+
+    /// Returns how `thread`, which runs, leaves for what this worker has run it on top of.
+    #[inline(always)]
+    fn gives_back(&self, thread: &'static Header, why: Left) -> Leave {
+        if self.threads.asking.get() {
+            leaves_a_scheduler();
         }
-        thread.stays_in(self.graph.running());
-        self.after_slice(around);
-        (thread, Left::Yielded)
+        Leave::new(thread, why, self.threads.under.get())
+    }
+
+    /// Returns whether a thread that leaves may go on with the next one: this worker has nothing else to look at.
+    #[inline(always)]
+    fn takes_turns(&self) -> bool {
+        let turns = self.threads.turns.get();
+        if turns == 0 {
+            return false;
+        }
+        self.threads.turns.set(turns - 1);
+        let pool = self.pool();
+        let has_forks = pool.forks.demand.limit(self.id.index()).load(Relaxed) != 0;
+        // Not in a child of `fork`, where no other thread may run. And the next thread must not see what is known of the forks of this one.
+        !self.graph.held.is_some() && !pool.is_disturbed() && !has_forks
+    }
+
+    /// Returns how `thread`, which runs, lets others run; `None` if there are none. If it is tied, this calls nothing in the most frequent
+    /// case, so that nothing need be saved.
+    #[inline(always)]
+    fn yields(&self, thread: &'static Header) -> Option<Leave> {
+        if !thread.is_tied() {
+            return self.yields_untied(thread);
+        }
+        if !self.takes_turns() {
+            return self.yields_to_worker(thread);
+        }
+        let next = self.threads.ring.take_turns(thread)?;
+        Some(self.goes_on(thread, Left::Turned, next))
+    }
+
+    /// As [`WorkerCore::yields`], of a thread that gives the worker back.
+    #[inline(never)]
+    fn yields_to_worker(&self, thread: &'static Header) -> Option<Leave> {
+        Some(self.gives_back(thread, Left::Yielded))
+    }
+
+    /// As [`WorkerCore::yields`], of a thread that any worker may go on with.
+    #[inline(never)]
+    fn yields_untied(&self, thread: &'static Header) -> Option<Leave> {
+        let is_ring_empty = self.threads.ring.first.get().is_none();
+        let has_scheduler = self.pool().threads.scheduler.is_some();
+        if has_scheduler || !is_ring_empty || !self.takes_turns() {
+            return self.yields_to_worker(thread);
+        }
+        // It is put behind the others when it has left: before, another worker could take it.
+        let right = self.threads.with_head(Head::pop)?;
+        let next = Header::of(&right);
+        next.goes_to(self);
+        Some(self.goes_on(thread, Left::Yielded, next))
+    }
+
+    /// Returns how `thread`, which runs, leaves to be unparked.
+    #[inline(always)]
+    fn parks(&self, thread: &'static Header) -> Leave {
+        let next = || {
+            let from_ring = self.threads.ring.pop_front();
+            from_ring.or_else(|| match self.pool().threads.scheduler {
+                None => self.threads.with_head(Head::pop),
+                Some(_) => None,
+            })
+        };
+        let Some(right) = self.takes_turns().then(next).flatten() else {
+            return self.gives_back(thread, Left::Parked);
+        };
+        let next = Header::of(&right);
+        next.goes_to(self);
+        self.goes_on(thread, Left::Parked, next)
+    }
+
+    /// A thread has left to be unparked. Makes it ready if it has been meanwhile.
+    #[inline]
+    fn has_parked(&self, thread: &'static Header) {
+        if thread.settle_park() {
+            // SAFETY: it is not parked, and its right was used up when it was resumed.
+            let right = unsafe { thread.ready() };
+            self.pool().make_ready(Some(self), right, Why::Woken);
+        }
     }
 
     /// Does what is to be done with a thread that has left its worker. Returns whether it has ended.
     #[inline(always)]
     fn has_left(&self, thread: &'static Header, left: Left, owner: bool) -> bool {
-        match left {
-            Left::Ended => {
-                self.end_if_forked();
-                self.threads.credit.set(self.threads.credit.get() + 1);
-                // SAFETY: it has just ended.
-                unsafe {
-                    match owner {
-                        true => thread.end_here(),
-                        false => thread.end(self),
-                    }
-                }
-                return true;
+        if left != Left::Ended {
+            self.has_left_to_return(thread, left);
+            return false;
+        }
+        self.end_if_forked();
+        self.threads.credit.set(self.threads.credit.get() + 1);
+        // SAFETY: it has just ended.
+        unsafe {
+            match owner {
+                true => thread.end_here(),
+                false => thread.end(self),
             }
+        }
+        true
+    }
+
+    /// As [`WorkerCore::has_left`], of one that has not ended.
+    #[inline(never)]
+    fn has_left_to_return(&self, thread: &'static Header, left: Left) {
+        match left {
             Left::Yielded => {
                 // SAFETY: its right was used up above.
                 let right = unsafe { thread.ready() };
@@ -774,11 +879,7 @@ impl WorkerCore {
             }
             Left::Parked => {
                 self.end_if_forked();
-                if thread.settle_park() {
-                    // SAFETY: it is not parked, and its right was used up above.
-                    let right = unsafe { thread.ready() };
-                    self.pool().make_ready(Some(self), right, Why::Woken);
-                }
+                self.has_parked(thread);
             }
             Left::Forked => {
                 self.end_if_forked();
@@ -789,22 +890,25 @@ impl WorkerCore {
                     self.pool().make_ready(Some(self), child, Why::New);
                 }
             }
-            Left::Gone => {}
+            Left::Turned | Left::Ended => debug_assert!(false, "it comes to other places"),
         }
-        false
     }
 
-    /// As [`Header::resume`], for a profile of forks, which sees each slice as a job: what a suspended closure does later is not part of
+    /// As [`WorkerCore::go_on_with`], for a profile of forks, which sees each slice as a job: what a suspended closure does later is not part of
     /// it.
     ///
     /// # Safety
     /// As there.
     #[cold]
     #[inline(never)]
-    unsafe fn resume_recorded(&self, lane: &Lane, thread: &'static Header) -> Left {
+    unsafe fn go_on_recorded(
+        &self,
+        lane: &Lane,
+        thread: &'static Header,
+    ) -> (&'static Header, Left) {
         let interrupted = lane.job_begins(Origin::Own);
         // SAFETY: the caller's contract.
-        let left = unsafe { thread.resume(self) };
+        let left = unsafe { self.go_on_with(thread) };
         lane.job_ends(interrupted);
         left
     }
@@ -838,7 +942,10 @@ impl WorkerCore {
     /// Calls the user's scheduler. A panic of it ends the process: threads in its hands would be lost to those that wait for them.
     pub(super) fn ask_scheduler<R>(&self, call: impl FnOnce(&mut Queues<'_>) -> R) -> R {
         let before = self.threads.asking.replace(true);
+        // A thread that leaves meanwhile would go past the mark.
+        let turns = self.threads.turns.replace(0);
         let answer = EndOnPanic::around(|| call(&mut Queues::of(self)));
+        self.threads.turns.set(turns);
         self.threads.asking.set(before);
         answer
     }
@@ -917,38 +1024,27 @@ impl WorkerCore {
         }
     }
 
-    /// Runs threads, `first` first, until this worker has none or `done` returns true, or until it has to look for something else.
-    pub(crate) fn run_threads(&self, first: Ready, done: impl Fn() -> bool) {
+    /// Runs threads, `first` first, until this worker has none, or has to look for something else, or `until` returns true.
+    pub(crate) fn run_threads(&self, first: Ready, until: Option<impl Fn() -> bool>) {
         if !self.threads.signals.replace(true) {
             stack::ensure_signal_stack();
         }
         let around = self.begin_slices();
-        // A pool with a schedule is always disturbed, and takes turns after each slice. A profile sees each slice.
-        let turns = match self.pool().is_disturbed() || self.forks.lane.is_some() {
-            true => 1,
+        // What a task waits for, and a profile, see each slice.
+        let turns = match until.is_some() || self.forks.lane.is_some() {
+            true => 0,
             false => TURNS,
         };
         let (mut next, mut slices) = (Some(first), 0);
         while let Some(right) = next.take() {
-            let mut turn = 1;
-            if turns == 1 {
-                self.run_slice(&around, right, false);
-            } else {
-                let thread = Header::of(&right);
-                if self.graph.held.is_some() {
-                    self.settle();
-                }
-                thread.goes_to(self);
-                // SAFETY: the right is used up, and the thread is this worker's.
-                let (thread, left) = unsafe { self.run_turns(&around, thread, turns, &done) };
-                turn = (turns - self.threads.turns.get()).max(1) as u32;
-                self.has_left(thread, left, false);
-            }
+            self.threads.turns.set(turns);
+            self.run_slice(&around, right, false);
+            let turn = 1 + turns - self.threads.turns.get();
             let before = slices / SLICES;
             slices += turn;
             let look = slices / SLICES != before;
             if self.pool().is_disturbed()
-                || done()
+                || until.as_ref().is_some_and(|until| until())
                 || (look && (slices >= MOST_SLICES || self.may_have_other()))
             {
                 self.end_if_forked();
@@ -979,7 +1075,7 @@ impl WorkerCore {
         let other = self.find_thread()?;
         leave();
         match self.current_thread() {
-            None => self.run_threads(other, &is_done),
+            None => self.run_threads(other, Some(&is_done)),
             Some(thread) => {
                 // A scheduler waits for a fork, a graph or a call.
                 if self.threads.asking.get() {
@@ -989,12 +1085,11 @@ impl WorkerCore {
                 // Threads in the ring are this worker's.
                 Header::of(&other).goes_to(self);
                 self.threads.ring.push_front(other);
-                // This worker is the calling OS thread's, and stays so until the switch.
-                debug_assert!(leaving().is_some_and(|here| std::ptr::eq(here, thread)));
                 let helpers = &self.threads.helpers;
                 helpers.set(helpers.get() + 1);
-                // It is pinned, and comes back to this worker.
-                thread.leave_to_yield(NonNull::from(self));
+                let leave = self.gives_back(thread, Left::Yielded);
+                // SAFETY: this is the thread, on this worker. It is pinned, and comes back to it.
+                unsafe { leave.now() };
                 helpers.set(helpers.get() - 1);
             }
         }

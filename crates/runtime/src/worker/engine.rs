@@ -211,7 +211,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 self.meter.ran_out();
                 // Tied threads that have started here run nowhere else.
                 if let Some(thread) = self.core.own_thread() {
-                    self.run_aside(|core| core.run_threads(thread, || false));
+                    self.run_aside(|core| core.run_threads(thread, None::<fn() -> bool>));
                     continue;
                 }
                 self.core.settle_threads();
@@ -243,7 +243,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                     continue 'search;
                 }
                 if let Some(thread) = self.core.find_thread() {
-                    self.run_aside(|core| core.run_threads(thread, || false));
+                    self.run_aside(|core| core.run_threads(thread, None::<fn() -> bool>));
                     continue 'search;
                 }
                 self.meter.ran_out();
@@ -272,7 +272,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                     may_have || found.is_some()
                 });
                 if let Some(thread) = found {
-                    self.run_aside(|core| core.run_threads(thread, || false));
+                    self.run_aside(|core| core.run_threads(thread, None::<fn() -> bool>));
                 } else if woke == Woke::Close {
                     return None;
                 }
