@@ -55,6 +55,25 @@ fn push_and_pop_against_a_thief() {
     });
 }
 
+/// The owner pushes without its promise to sleepers, and takes from the old end as a thief does, also while a buffer is outgrown.
+#[test]
+fn quiet_pushes_and_the_oldest_against_a_thief() {
+    loom::model(|| {
+        let (mut owner, stealer) = deque();
+        owner.push_quietly(task(1));
+        let thief = thread::spawn(move || [steal(&stealer), steal(&stealer)]);
+        owner.push_quietly(task(2));
+        let mut taken: Vec<u64> = (owner.pop_oldest().map(|task| task.handle()))
+            .into_iter()
+            .collect();
+        owner.push_quietly(task(3));
+        taken.extend(owner.pop().map(|task| task.handle()));
+        taken.extend(thief.join().unwrap().into_iter().flatten());
+        taken.extend(drain(&mut owner));
+        assert_each_once(taken, 3);
+    });
+}
+
 #[test]
 fn two_thieves_and_the_owner_on_the_last_task() {
     loom::model(|| {

@@ -126,6 +126,24 @@ fn the_line_is_taken_once() {
     });
 }
 
+/// The owner takes the next one, and puts the last one behind the others, without its promise to sleepers: a yield.
+#[test]
+fn turns_are_taken_once() {
+    loom::model(|| {
+        let (mut head, tail) = run_queue();
+        head.push_last_quietly(task(1));
+        head.push_last_quietly(task(2));
+        let thief = thread::spawn(move || [pop(&tail), pop(&tail)]);
+        let mut taken = Vec::new();
+        let next = head.pop().map(|task| task.handle());
+        head.push_last_quietly(task(3));
+        taken.extend(next);
+        taken.extend(thief.join().unwrap().into_iter().flatten());
+        taken.extend(drain(&mut head));
+        assert_each_once(taken, 3);
+    });
+}
+
 /// The last task at the head, which the owner takes as a thief does, and two thieves.
 #[test]
 fn the_last_task_is_taken_once() {

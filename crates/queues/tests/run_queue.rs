@@ -96,12 +96,18 @@ proptest! {
             match step {
                 Step::PushHead => {
                     next += 1;
-                    head.push(task(next));
+                    match next % 2 {
+                        0 => head.push(task(next)),
+                        _ => head.push_quietly(task(next)),
+                    }
                     list.deque.push_front(next);
                 }
                 Step::PushLast => {
                     next += 1;
-                    head.push_last(task(next));
+                    match next % 2 {
+                        0 => head.push_last(task(next)),
+                        _ => head.push_last_quietly(task(next)),
+                    }
                     list.line.push_back(next);
                 }
                 Step::PushTail => {
@@ -176,9 +182,11 @@ fn stress() {
             .collect();
         let mut mine = Vec::new();
         for number in 1..=MANY {
-            match number % 2 {
+            match number % 4 {
                 0 => head.push(task(number << 1 | 1)),
-                _ => head.push_last(task(number << 1 | 1)),
+                1 => head.push_last(task(number << 1 | 1)),
+                2 => head.push_quietly(task(number << 1 | 1)),
+                _ => head.push_last_quietly(task(number << 1 | 1)),
             }
             if number % 3 == 0 {
                 mine.extend(head.pop().map(|task| task.handle()));

@@ -47,8 +47,6 @@ struct Sanitizer {
     for_tests: &'static str,
     /// The fault that the soak makes on request, and the text that the report of it must have.
     fault: (&'static str, &'static str),
-    /// Further tests of the runtime, which switch stacks: with a feature by which the sanitizer is told of that.
-    switching: Option<(&'static [&'static str], &'static str)>,
 }
 
 const THREAD: Sanitizer = Sanitizer {
@@ -56,8 +54,6 @@ const THREAD: Sanitizer = Sanitizer {
     options: ("TSAN_OPTIONS", "suppressions="),
     for_tests: " exitcode=0",
     fault: ("race", "WARNING: ThreadSanitizer: data race"),
-    // The library that switches stacks tells ThreadSanitizer nothing.
-    switching: None,
 };
 
 const ADDRESS: Sanitizer = Sanitizer {
@@ -68,7 +64,6 @@ const ADDRESS: Sanitizer = Sanitizer {
         "use-after-free",
         "ERROR: AddressSanitizer: heap-use-after-free",
     ),
-    switching: Some((&["threads", "thread_schedulers"], "corosensei/sanitizer")),
 };
 
 /// What ThreadSanitizer does not report.
@@ -96,6 +91,9 @@ const TESTS: &[(&str, &[&str])] = &[
             "messages_shared",
             "messages_typed",
             "stale",
+            // They switch stacks, of which the sanitizer is told.
+            "threads",
+            "thread_schedulers",
         ],
     ),
     ("tanada-openmp", &[]),
@@ -231,7 +229,10 @@ impl Builds {
     fn with(sanitizer: &Sanitizer) -> Builds {
         let name = sanitizer.name;
         Builds {
-            flags: format!("-Zsanitizer={name} -Cunsafe-allow-abi-mismatch=sanitizer"),
+            // The second cfg says so to what switches stacks, and has to tell the sanitizer.
+            flags: format!(
+                "-Zsanitizer={name} -Cunsafe-allow-abi-mismatch=sanitizer --cfg sanitized --cfg sanitized=\"{name}\""
+            ),
             folder: format!("target/sanitize/{name}"),
             target: target(),
         }
@@ -296,7 +297,7 @@ fn compiled(
     let (fault, report) = sanitizer.fault;
     parts.fault(&[&program, "--fault", fault], report)?;
     let common = TESTS[..if quick { QUICK } else { TESTS.len() }].iter();
-    let mut commands: Vec<Vec<&str>> = common
+    let commands: Vec<Vec<&str>> = common
         .map(|(package, tests)| {
             let mut words = builds.cargo("test");
             words.extend(["--package", package]);
@@ -307,12 +308,6 @@ fn compiled(
             words
         })
         .collect();
-    commands.extend(sanitizer.switching.map(|(tests, feature)| {
-        let mut words = builds.cargo("test");
-        words.extend(["--package", "tanada-runtime", "--features", feature]);
-        words.extend(tests.iter().flat_map(|test| ["--test", test]));
-        words
-    }));
     for mut words in commands {
         // On one thread the harness needs no channel, whose inside the sanitizer does not see.
         words.extend(["--", "--test-threads", "1"]);

@@ -40,6 +40,9 @@ pub(crate) mod deadlock;
 mod handle;
 #[allow(unsafe_code)]
 mod record;
+#[cfg(sanitized)]
+#[allow(unsafe_code)]
+mod sanitized;
 #[allow(unsafe_code)]
 mod scheduler;
 pub mod schedulers;

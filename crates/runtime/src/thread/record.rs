@@ -82,11 +82,29 @@ impl Leave {
     #[inline(always)]
     pub(super) unsafe fn now(self) {
         let (thread, _) = parts(self.word.get());
+        #[cfg(sanitized)]
+        let left = super::sanitized::leaves(self.to);
         // SAFETY: the place is that of a stack that has left, as the caller's contract implies, and headers are at their places for ever.
         let word = unsafe { switch(&raw const thread.place, self.to, self.word.get()) };
+        #[cfg(sanitized)]
+        left.comes_back();
         if word & WHY != 0 {
             arrive(word);
         }
+    }
+
+    /// As [`Leave::now`], of a thread whose closure has returned.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    unsafe fn for_ever(self) -> ! {
+        let (thread, _) = parts(self.word.get());
+        #[cfg(sanitized)]
+        super::sanitized::ends(self.to);
+        // SAFETY: as there.
+        unsafe { switch(&raw const thread.place, self.to, self.word.get()) };
+        unreachable!("a thread that has ended does not go on")
     }
 }
 
@@ -112,6 +130,8 @@ pub(super) fn parts(word: Word) -> (&'static Header, Left) {
 /// # Safety
 /// [`Header::fill`] has stored the closure, and this is the thread.
 unsafe extern "C" fn begin<H, T, F: FnOnce() -> T>(slot: *const (), word: Word) -> ! {
+    #[cfg(sanitized)]
+    super::sanitized::Left::begins();
     if word & WHY != 0 {
         arrive(word);
     }
@@ -132,8 +152,7 @@ unsafe extern "C" fn begin<H, T, F: FnOnce() -> T>(slot: *const (), word: Word) 
         unsafe { outcome.write(Some(Err(panic))) };
     }
     // SAFETY: this is the thread, and its worker has just made the value.
-    unsafe { ending().now() };
-    unreachable!("a thread that has ended does not go on")
+    unsafe { ending().for_ever() }
 }
 
 /// The result of a thread's closure.
@@ -353,6 +372,8 @@ impl Header {
         // SAFETY: as above, and below that nothing is used yet. What the closure uses lives as long as the thread.
         unsafe {
             code.write(body);
+            #[cfg(sanitized)]
+            super::sanitized::is_prepared(code.addr());
             let header = slot.as_ref();
             let place = begin_at(code.addr(), slot.as_ptr().cast(), begin::<H, T, F>);
             header.place.set(place);
@@ -484,7 +505,8 @@ impl Header {
     /// The handle's owner calls this, once, and the waiter lives until it is woken.
     pub(super) unsafe fn await_end(&self, waiter: &Waiter) -> bool {
         let address = ptr::from_ref(waiter).expose_provenance();
-        let mut seen = self.joiner.load(Relaxed);
+        // If it has ended, its outcome is read next.
+        let mut seen = self.joiner.load(Acquire);
         loop {
             if seen == DONE {
                 return false;

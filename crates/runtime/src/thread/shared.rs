@@ -740,11 +740,15 @@ impl WorkerCore {
     unsafe fn go_on_with(&self, thread: &'static Header) -> (&'static Header, Left) {
         self.threads.current.set(Some(thread));
         self.graph.run(thread.graph.get());
+        #[cfg(sanitized)]
+        let left = super::sanitized::leaves(thread.place.get());
         // SAFETY: the thread has left or is new, and nobody else goes on with it, since there was a right.
         let word = unsafe { switch(&raw const self.threads.under, thread.place.get(), 0) };
-        let (thread, left) = parts(word);
+        #[cfg(sanitized)]
+        left.comes_back();
+        let (thread, why) = parts(word);
         thread.graph.set(self.graph.running());
-        (thread, left)
+        (thread, why)
     }
 
     /// Returns how `thread`, which runs, leaves for `next`, whose right to run is used up thereby.

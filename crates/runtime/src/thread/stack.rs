@@ -278,22 +278,31 @@ pub(super) fn for_each(mut look: impl FnMut(&'static Header)) {
     }
 }
 
+/// Returns the mapping that has the address: where it begins, the class of its slots, and the distance of the address. Takes no lock.
+fn mapping_of(address: usize) -> Option<(*mut u8, usize, usize)> {
+    ALL.each[..mappings()].iter().find_map(|mapping| {
+        let base = mapping.base.load(Acquire);
+        let (slots, class) = (mapping.slots.load(Relaxed), mapping.class.load(Relaxed));
+        let offset = address.wrapping_sub(base.addr());
+        let is_inside = !base.is_null() && offset < slots * size_of_class(class);
+        is_inside.then_some((base, class, offset))
+    })
+}
+
 /// Returns the header of the slot whose guard page has the address, and the bytes of its stack. Takes no lock.
 fn overflown(address: usize) -> Option<(NonNull<Header>, usize)> {
-    for mapping in &ALL.each[..mappings()] {
-        let base = mapping.base.load(Acquire);
-        if base.is_null() {
-            continue;
-        }
-        let (slots, class) = (mapping.slots.load(Relaxed), mapping.class.load(Relaxed));
-        let size = size_of_class(class);
-        let offset = address.wrapping_sub(base.addr());
-        if offset < slots * size {
-            let in_guard = offset % size < PAGE;
-            return in_guard.then(|| (header_at(base, offset / size, class), size));
-        }
-    }
-    None
+    let (base, class, offset) = mapping_of(address)?;
+    let size = size_of_class(class);
+    (offset % size < PAGE).then(|| (header_at(base, offset / size, class), size))
+}
+
+/// Returns the stack of the slot that has the address: what is neither its guard page nor above its header.
+#[cfg(sanitized)]
+pub(super) fn around(address: usize) -> Option<std::ops::Range<usize>> {
+    let (base, class, offset) = mapping_of(address)?;
+    let slot = offset / size_of_class(class);
+    let top = header_at(base, slot, class).addr().get();
+    Some(base.addr() + slot * size_of_class(class) + PAGE..top)
 }
 
 /// What was to handle the faults before.

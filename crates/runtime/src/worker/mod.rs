@@ -11,6 +11,8 @@ mod stack;
 
 pub(crate) use engine::{EndOnPanic, Worker};
 pub(crate) use env::{NativeEnv, Wakes};
+#[cfg(sanitized = "address")]
+pub(crate) use stack::bounds_of_this_thread;
 pub(crate) use stack::{Stack, pointer as stack_pointer};
 
 use crate::error::GraphError;

@@ -35,25 +35,35 @@ impl Stack {
     }
 }
 
-/// Returns the lowest address of this thread's stack of `size` bytes. It is asked for: the C library takes thread-local variables and its
-/// own data from the same memory, so that a thread does not begin at the stack's highest address.
+/// Returns the lowest address of this thread's stack of `size` bytes.
 #[cfg(not(miri))]
 fn end_of_stack(size: usize) -> usize {
-    let mut low = std::ptr::null_mut();
+    let known = of_this_thread().map(|stack| stack.start);
+    known.unwrap_or_else(|| pointer().saturating_sub(size))
+}
+
+/// Returns the bounds of this thread's stack. They are asked for: the C library takes thread-local variables and its own data from the same
+/// memory, so that a thread does not begin at the stack's highest address.
+#[cfg(not(miri))]
+fn of_this_thread() -> Option<std::ops::Range<usize>> {
+    let (mut low, mut bytes) = (std::ptr::null_mut(), 0);
     let mut attributes = std::mem::MaybeUninit::uninit();
     // SAFETY: `pthread_getattr_np` fills the attributes, which are then read, and destroyed once.
     let known = unsafe {
         let thread = libc::pthread_self();
         libc::pthread_getattr_np(thread, attributes.as_mut_ptr()) == 0 && {
-            let read = libc::pthread_attr_getstack(attributes.as_ptr(), &mut low, &mut 0) == 0;
+            let read = libc::pthread_attr_getstack(attributes.as_ptr(), &mut low, &mut bytes) == 0;
             libc::pthread_attr_destroy(attributes.as_mut_ptr());
             read
         }
     };
-    match known {
-        true => low.addr(),
-        false => pointer().saturating_sub(size),
-    }
+    known.then(|| low.addr()..low.addr() + bytes)
+}
+
+/// As [`of_this_thread`], for a sanitizer.
+#[cfg(sanitized = "address")]
+pub(crate) fn bounds_of_this_thread() -> std::ops::Range<usize> {
+    of_this_thread().expect("the system knows a thread's stack")
 }
 
 #[cfg(miri)]
