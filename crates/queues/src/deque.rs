@@ -280,7 +280,7 @@ impl Owner {
         }
     }
 
-    /// Returns what the slot of the index holds. Called before an exchange that takes the task: a processor lets later loads wait for that.
+    /// Returns what the slot of the index holds. Called before an exchange that takes the task, for which a processor lets later loads wait.
     #[inline]
     fn word(&self, index: u64) -> u64 {
         slot(&self.slots, index).load(Ordering::Relaxed)

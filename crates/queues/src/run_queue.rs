@@ -11,9 +11,10 @@
 //! ```
 //!
 //! So the owner's own tasks cost what they cost in a deque, and only pushes at the tail take a lock. The line is a deque, too, of which
-//! all take the oldest: tasks that let others go first take turns, at two locked instructions each, or one (`push_last_quietly`). A pop at the tail takes from the
-//! outer part first, then from the line, then from the deque; the owner's pop the other way round. So an owner that always finds a task in
-//! front never comes to those behind: [`Head::pop_waiting`], which it calls once in a while, takes one of these.
+//! all take the oldest: tasks that let others go first take turns, at two locked instructions each, or one (`push_last_quietly`). A pop
+//! at the tail takes from the outer part first, then from the line, then from the deque; the owner's pop the other way round. So an owner
+//! that always finds a task in front never comes to those behind: [`Head::pop_waiting`], which it calls once in a while, takes one of
+//! these.
 //!
 //! Each task is taken once, because each of the three parts ensures that. The order is exact as long as operations do not overlap. A pop at
 //! the tail that overlaps a push at the tail may find the outer part empty and take the oldest of the deque, as if it had come earlier.

@@ -898,8 +898,8 @@ impl WorkerCore {
         }
     }
 
-    /// As [`WorkerCore::go_on_with`], for a profile of forks, which sees each slice as a job: what a suspended closure does later is not part of
-    /// it.
+    /// As [`WorkerCore::go_on_with`], for a profile of forks, which sees each slice as a job: what a suspended closure does later is not
+    /// part of it.
     ///
     /// # Safety
     /// As there.
