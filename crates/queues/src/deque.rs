@@ -280,7 +280,7 @@ impl Owner {
         }
     }
 
-    /// Returns what the slot of the index holds. Called before an exchange that takes the task, for which a processor lets later loads wait.
+    /// Returns what the slot of the index holds. Called before an exchange that takes the task: a processor lets later loads wait for it.
     #[inline]
     fn word(&self, index: u64) -> u64 {
         slot(&self.slots, index).load(Ordering::Relaxed)
@@ -294,8 +294,8 @@ impl Owner {
     unsafe fn take(word: u64) -> Ready {
         let word =
             NonZeroU64::new(word).expect("the owner stored a task at every index below bottom");
-        // SAFETY: the word was stored by `put` from `into_word`. It is turned back once: the module's argument shows that no thief has it as
-        // well, and the owner pushes at that index anew only afterwards.
+        // SAFETY: the word was stored by `put` from `into_word`. It is turned back once: the module's argument shows that no thief has it
+        // as well, and the owner pushes at that index anew only afterwards.
         unsafe { Ready::from_word(word) }
     }
 
