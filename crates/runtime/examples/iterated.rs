@@ -1,7 +1,7 @@
 //! Iterated recursions under several policies of forks: how long one takes, and how often a leaf meets the worker that it met before.
 //!
 //! ```text
-//! cargo run --release -p tanada-runtime --example iterated -- [--workers N] [--rounds N] [--policies P,Q,...] [--only TEXT] [--json]
+//! cargo run --release -p tanada-runtime --example iterated -- [--workers N] [--rounds N] [--policies P,Q,...] [--only TEXT] [--outside] [--json]
 //! ```
 //!
 //! The policies take turns, each turn is a run of many iterations, and the shortest run counts. Both programs fork down to pieces of some
@@ -20,6 +20,7 @@ Iterated recursions under several policies of forks.
   --rounds N          turns of each policy (7)
   --policies P,Q,...  policies of forks, the first one is compared with the others (random,near-first,adws)
   --only TEXT         only problems whose names have this in them
+  --outside           a thread that is no worker begins each iteration (else one worker begins them all)
   --json              an object a line
 
 Example: cargo run --release -p tanada-runtime --example iterated -- --workers 2";
@@ -247,25 +248,34 @@ fn problems() -> Vec<Box<dyn Fn() -> Box<dyn Problem + Send>>> {
 }
 
 /// Runs `iterations` iterations of `problem`. Returns the microseconds of one, and the share of leaves that met the same worker.
-fn run(pool: &Pool, problem: &mut (dyn Problem + Send), iterations: u32) -> (f64, f64) {
+fn run(
+    pool: &Pool,
+    problem: &mut (dyn Problem + Send),
+    iterations: u32,
+    outside: bool,
+) -> (f64, f64) {
     let affinity = Affinity::new(problem.leaves());
-    let seconds = fork::install(pool, || {
+    let mut all = || {
+        let mut once = || match outside {
+            true => fork::install(pool, || problem.iterate(&affinity)),
+            false => problem.iterate(&affinity),
+        };
         // Caches are warm, and borders are learnt.
-        for _ in 0..iterations / 4 {
-            problem.iterate(&affinity);
-        }
+        (0..iterations / 4).for_each(|_| once());
         let start = Instant::now();
-        for _ in 0..iterations {
-            problem.iterate(&affinity);
-        }
+        (0..iterations).for_each(|_| once());
         start.elapsed().as_secs_f64()
-    });
+    };
+    let seconds = match outside {
+        true => all(),
+        false => fork::install(pool, all),
+    };
     (seconds * 1e6 / f64::from(iterations), affinity.share())
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut workers = u32::try_from(std::thread::available_parallelism()?.get())?;
-    let (mut rounds, mut json, mut only) = (7, false, String::new());
+    let (mut rounds, mut json, mut outside, mut only) = (7, false, false, String::new());
     let mut names = vec![
         "random".to_owned(),
         "near-first".to_owned(),
@@ -279,6 +289,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "--rounds" => rounds = value()?.parse()?,
             "--policies" => names = value()?.split(',').map(str::to_owned).collect(),
             "--only" => only = value()?,
+            "--outside" => outside = true,
             "--json" => json = true,
             "--help" | "-h" => {
                 println!("{HELP}");
@@ -312,7 +323,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for _ in 0..rounds {
             for (pool, best) in pools.iter().zip(&mut best) {
                 let mut problem = make();
-                let (micros, same) = run(pool, &mut *problem, iterations);
+                let (micros, same) = run(pool, &mut *problem, iterations, outside);
                 if micros < best.0 {
                     *best = (micros, same);
                 }

@@ -182,7 +182,7 @@ impl WorkerCore {
     pub(super) fn push_shared(&self, divided: &Divided, job: Ready) -> bool {
         let (branch, pool) = (&divided.division.branches[1], self.pool());
         let owner = branch.owner();
-        match self.sharing() {
+        let is_dealt = match self.sharing() {
             Some(sharing) if owner != self.id && pool.sleep.is_active(owner.index()) => {
                 let tag = tag(branch.depth(), branch.is_wide());
                 sharing.post(pool, owner, job.with_digest(tag));
@@ -194,7 +194,11 @@ impl WorkerCore {
                 pool.forks.demand.announce(&pool.sleep);
                 false
             }
+        };
+        if let (Some((root, _)), Some(sharing)) = (&divided.root, self.sharing()) {
+            sharing.ranges.publish(root);
         }
+        is_dealt
     }
 
     /// Returns `job`, which this worker queues, with the depth of the branch in which it was made.

@@ -18,13 +18,15 @@
 //! - No closure below depth `DEEPEST` is wide, so a tree with all of its work on one side is not divided for ever.
 //!
 //! # Cost
-//! One allocation for each closure that a wide one forks, about twice as many as workers for each walk of an even tree, at most
-//! `DEEPEST` times as many; nothing below.
+//! A [`Branch`] for each closure that a wide one forks, about twice as many as workers for each walk of an even tree, at most `DEEPEST`
+//! times as many; nothing below. Those that nobody holds any more are used again: were they freed, it would be by the worker that lets go
+//! of one last, in whose caches and in whose part of the heap they are then.
 
 mod tasks;
 
 use super::near_first::nearest;
 use crate::{ForkPolicy, Thief, WorkerId, draw};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tanada_queues::sync::Mutex;
@@ -52,6 +54,15 @@ const DEEPEST: u16 = 64;
 
 /// Forks and closures that are remembered, at most; further ones are divided evenly.
 const REMEMBERED: usize = 1 << 14;
+
+/// Closures that are kept to be used again, at most.
+const KEPT: usize = 64;
+
+/// So many of them are looked at for each new one.
+const LOOKS: usize = 3;
+
+/// What there is of each closure of a fork: most forks have two.
+type Each<T> = SmallVec<[T; 2]>;
 
 /// The policy.
 #[derive(Debug)]
@@ -83,11 +94,11 @@ impl Share {
     }
 
     /// Returns the borders between the shares of closures with the works `works`, of which not all are 0.
-    fn borders(self, works: &[f64]) -> Vec<u64> {
+    fn borders(self, works: &[f64]) -> SmallVec<[u64; 3]> {
         let sum: f64 = works.iter().sum();
         let width = (self.end - self.begin) as f64;
         let mut below = 0.0;
-        let mut borders = Vec::with_capacity(works.len() + 1);
+        let mut borders = SmallVec::with_capacity(works.len() + 1);
         borders.push(self.begin);
         let mut last = self.begin;
         for work in &works[..works.len() - 1] {
@@ -121,10 +132,20 @@ fn snapped(at: u64) -> u64 {
 pub struct Ranges {
     workers: u16,
     learnt: Mutex<BTreeMap<u64, Learnt>>,
-    /// The tree that was begun last.
+    /// The newest tree that was published.
     newest: Mutex<Weak<Branch>>,
-    /// How many trees have been begun: a worker looks at this word before it takes the lock.
+    /// Its number: a worker looks at this word before it takes the lock.
+    newest_number: AtomicU64,
+    /// How many trees have been begun.
     trees: AtomicU64,
+    kept: Mutex<Kept>,
+}
+
+/// The last closures that were made, and the place of the oldest.
+#[derive(Debug, Default)]
+struct Kept {
+    branches: Vec<Arc<Branch>>,
+    oldest: usize,
 }
 
 /// What is known of a fork, or of a closure, from the time before.
@@ -136,15 +157,23 @@ enum Learnt {
     Phases(u32),
 }
 
-/// A closure that a wide one has forked, or the root of a tree.
-#[derive(Debug)]
-pub struct Branch {
+/// Where a closure has a share, and how deep it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
     share: Share,
     /// The worker at 0 of the shares of this tree.
     base: u64,
     workers: u16,
-    key: u64,
     depth: u16,
+    /// The number of its tree.
+    tree: u64,
+}
+
+/// A closure that a wide one has forked, or the root of a tree.
+#[derive(Debug)]
+pub struct Branch {
+    extent: Extent,
+    key: u64,
     parent: Option<Arc<Branch>>,
     /// The fork of the parent that made it, counted from 1.
     born: u32,
@@ -157,19 +186,19 @@ pub struct Branch {
     /// What was measured of it, and of all that it forked and that has ended.
     work: AtomicU64,
     /// The closures of the present fork.
-    children: Mutex<Vec<Weak<Branch>>>,
+    children: Mutex<Each<Weak<Branch>>>,
 }
 
 /// The closures of one fork of a wide closure.
 #[derive(Debug)]
 pub struct Division {
     key: u64,
-    parts: Vec<f64>,
+    parts: Each<f64>,
     measures: bool,
     /// Whether the parts come from the time before.
     was_known: bool,
     /// The closures, in the order of the works.
-    pub branches: Vec<Arc<Branch>>,
+    pub branches: Each<Arc<Branch>>,
 }
 
 impl Ranges {
@@ -179,8 +208,41 @@ impl Ranges {
             workers,
             learnt: Mutex::default(),
             newest: Mutex::default(),
+            newest_number: AtomicU64::new(0),
             trees: AtomicU64::new(0),
+            kept: Mutex::default(),
         }
+    }
+
+    /// Returns a closure, in the memory of one that nobody holds any more if there is one.
+    fn make(&self, branch: Branch) -> Arc<Branch> {
+        let mut kept = self.kept.lock();
+        let Kept { branches, oldest } = &mut *kept;
+        let number = branches.len();
+        let unused = (*oldest..*oldest + number.min(LOOKS))
+            .map(|at| at % number)
+            .find(|at| Arc::get_mut(&mut branches[*at]).is_some());
+        let at = match unused {
+            Some(at) => at,
+            None if number < KEPT => number,
+            None => *oldest % number,
+        };
+        *oldest = at + 1;
+        match branches.get_mut(at) {
+            None => branches.push(Arc::new(branch)),
+            Some(kept) => match Arc::get_mut(kept) {
+                Some(unused) => *unused = branch,
+                None => *kept = Arc::new(branch),
+            },
+        }
+        branches[at].clone()
+    }
+
+    /// Lets workers that belong nowhere know of the tree. Called once its root has forked, so that they do not look at it before they can
+    /// have a share of it.
+    pub fn publish(&self, root: &Arc<Branch>) {
+        *self.newest.lock() = Arc::downgrade(root);
+        self.newest_number.store(root.extent.tree, Release);
     }
 
     /// Returns the root of a tree that begins on worker `me`. `code` stands for its code.
@@ -189,13 +251,17 @@ impl Ranges {
             begin: 0,
             end: u64::from(self.workers) * WHOLE,
         };
-        let key = mixed(0, code);
-        let root = Arc::new(Branch {
+        let extent = Extent {
             share,
             base: u64::from(me.0),
             workers: self.workers,
-            key,
             depth: 0,
+            tree: self.trees.fetch_add(1, Relaxed) + 1,
+        };
+        let key = mixed(0, code);
+        self.make(Branch {
+            extent,
+            key,
             parent: None,
             born: 0,
             phase: AtomicU32::new(0),
@@ -203,10 +269,7 @@ impl Ranges {
             ended: AtomicBool::new(false),
             work: AtomicU64::new(0),
             children: Mutex::default(),
-        });
-        *self.newest.lock() = Arc::downgrade(&root);
-        self.trees.fetch_add(1, Release);
-        root
+        })
     }
 
     /// Divides the share of `branch`, which forks as many closures as there are `works`; `code` stands for their code. If all works are 0,
@@ -222,25 +285,28 @@ impl Ranges {
         let was_known = known.is_some();
         let parts = match (said, known) {
             (true, _) => works.iter().map(|work| *work as f64).collect(),
-            (false, Some(parts)) => parts.to_vec(),
-            (false, None) => vec![1.0; works.len()],
+            (false, Some(parts)) => Each::from_slice(&parts),
+            (false, None) => Each::from_elem(1.0, works.len()),
         };
         // The closure forks one after the other.
         let born = branch.phase.load(Relaxed) + 1;
-        let borders = branch.share.borders(&parts);
-        let within = branch.share.end.saturating_sub(1).max(branch.share.begin);
+        let all = branch.extent.share;
+        let borders = all.borders(&parts);
+        let within = all.end.saturating_sub(1).max(all.begin);
         let branches = borders.windows(2).zip(0..).map(|(border, place)| {
             let key = mixed(key, place);
-            Arc::new(Branch {
-                share: Share {
-                    // An empty share at the end, too, is a worker's of the closure that forks.
-                    begin: border[0].min(within),
-                    end: border[1],
+            let share = Share {
+                // An empty share at the end, too, is a worker's of the closure that forks.
+                begin: border[0].min(within),
+                end: border[1],
+            };
+            self.make(Branch {
+                extent: Extent {
+                    share,
+                    depth: branch.depth().saturating_add(1),
+                    ..branch.extent
                 },
-                base: branch.base,
-                workers: branch.workers,
                 key,
-                depth: branch.depth.saturating_add(1),
                 parent: Some(branch.clone()),
                 born,
                 phase: AtomicU32::new(0),
@@ -253,7 +319,7 @@ impl Ranges {
                 children: Mutex::default(),
             })
         });
-        let branches: Vec<_> = branches.collect();
+        let branches: Each<_> = branches.collect();
         *branch.children.lock() = branches.iter().map(Arc::downgrade).collect();
         branch.phase.store(born, Release);
         Division {
@@ -271,7 +337,7 @@ impl Ranges {
             return;
         }
         let measured = division.branches.iter();
-        let measured: Vec<f64> = measured.map(|one| one.work.load(Relaxed) as f64).collect();
+        let measured: Each<f64> = measured.map(|one| one.work.load(Relaxed) as f64).collect();
         let Some(parent) = division.branches[0].parent.as_ref() else {
             return;
         };
@@ -282,7 +348,9 @@ impl Ranges {
         if sum == 0.0 {
             return;
         }
-        let width = (parent.share.end - parent.share.begin) as f64 / WHOLE as f64;
+        parent.children.lock().clear();
+        let share = parent.extent.share;
+        let width = (share.end - share.begin) as f64 / WHOLE as f64;
         let (mut new, mut old, mut moves) = (0.0, 0.0, false);
         for (measured, part) in measured.iter().zip(&division.parts) {
             new += measured / sum;
@@ -335,20 +403,8 @@ fn mixed(above: u64, which: u64) -> u64 {
     draw(above ^ which.rotate_left(32), WorkerId(0), which)
 }
 
-impl Branch {
-    /// Returns whether several workers share the closure.
-    #[inline]
-    pub fn is_wide(&self) -> bool {
-        self.depth < DEEPEST && is_wide(&[self.share.begin, self.share.end])
-    }
-
-    /// Returns the worker on which the closure begins.
-    pub fn owner(&self) -> WorkerId {
-        let last = u64::from(self.workers) - 1;
-        self.worker((self.share.begin / WHOLE).min(last))
-    }
-
-    /// Returns how many wide closures it is inside of.
+impl Extent {
+    /// Returns how many wide closures the closure is inside of.
     #[inline]
     pub fn depth(&self) -> u16 {
         self.depth
@@ -361,15 +417,39 @@ impl Branch {
         let (first, end) = self.share.workers();
         (first..end).contains(&place)
     }
+}
+
+impl Branch {
+    /// Returns whether several workers share the closure.
+    #[inline]
+    pub fn is_wide(&self) -> bool {
+        let Extent { share, depth, .. } = self.extent;
+        depth < DEEPEST && is_wide(&[share.begin, share.end])
+    }
+
+    /// Returns the worker on which the closure begins.
+    pub fn owner(&self) -> WorkerId {
+        let Extent {
+            share,
+            base,
+            workers,
+            ..
+        } = self.extent;
+        let workers = u64::from(workers);
+        let place = (share.begin / WHOLE).min(workers - 1);
+        WorkerId(((base + place) % workers) as u16)
+    }
+
+    /// As [`Extent::depth`].
+    #[inline]
+    pub fn depth(&self) -> u16 {
+        self.extent.depth
+    }
 
     /// The closure, or one that it forked below itself, has run for `time`, in whatever unit the engine measures.
     #[inline]
     pub fn worked(&self, time: u64) {
         self.work.fetch_add(time, Relaxed);
-    }
-
-    fn worker(&self, place: u64) -> WorkerId {
-        WorkerId(((self.base + place) % u64::from(self.workers)) as u16)
     }
 
     /// A worker that does not own the closure has stolen it, and runs it without the others.
@@ -385,7 +465,7 @@ impl Branch {
     fn share_of(&self, me: WorkerId) -> Option<Arc<Branch>> {
         let children = self.children.lock();
         let mut children = children.iter().filter_map(Weak::upgrade);
-        children.find(|child| child.has(me) && !child.has_ended())
+        children.find(|child| child.extent.has(me) && !child.has_ended())
     }
 }
 
@@ -395,19 +475,22 @@ pub struct Place {
     at: Option<Arc<Branch>>,
     /// The fork of `at` of which this worker has got its share; 0 before the first.
     served: u32,
+    /// The closure of the present fork that is this worker's alone, and for which it waits. Looked up once: whoever looks again and again
+    /// slows down the worker that is about to hand it over.
+    awaited: Option<Arc<Branch>>,
     /// Searches in vain in `at`.
     tries: u32,
-    /// How many trees had been begun when it looked for the newest.
+    /// The number of the newest tree that it has looked at.
     seen: u64,
 }
 
 /// Where a worker may steal now.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Reach {
     /// Nowhere: its own share is still to come.
     Nowhere,
-    /// From workers that [have](Branch::has) a part of this closure, what is [deeper](Branch::depth).
-    Below(Arc<Branch>),
+    /// From workers that [have](Extent::has) a part of this closure, what is [deeper](Extent::depth).
+    Below(Extent),
     /// Anything from anyone: the worker has no share of anything.
     Anything,
 }
@@ -415,6 +498,7 @@ pub enum Reach {
 impl Place {
     /// The worker begins `branch`, which it owns.
     pub fn begin(&mut self, branch: &Arc<Branch>) {
+        self.seen = self.seen.max(branch.extent.tree);
         if branch.is_wide() {
             self.go(Some(branch.clone()), 0);
         } else {
@@ -424,15 +508,16 @@ impl Place {
 
     fn go(&mut self, at: Option<Arc<Branch>>, served: u32) {
         self.at = at;
+        self.awaited = None;
         self.served = served;
         self.tries = 0;
     }
 
-    /// A worker that belongs nowhere waits for its share of the tree that was begun last, if that has not ended.
+    /// A worker that belongs nowhere waits for its share of the newest tree, if that has not ended.
     pub fn settle(&mut self, ranges: &Ranges) {
-        let trees = ranges.trees.load(Acquire);
-        if self.at.is_none() && self.seen != trees {
-            self.seen = trees;
+        let newest = ranges.newest_number.load(Acquire);
+        if self.at.is_none() && self.seen < newest {
+            self.seen = newest;
             let newest = ranges.newest.lock().upgrade();
             self.go(newest.filter(|root| !root.has_ended()), 0);
         }
@@ -440,10 +525,16 @@ impl Place {
 
     /// Returns where worker `me`, whose place this is, may steal now.
     pub fn reach(&mut self, me: WorkerId) -> Reach {
-        while let Some(at) = self.at.clone() {
+        while let Some(at) = &self.at {
             if at.has_ended() {
                 self.leave();
                 continue;
+            }
+            if let Some(share) = &self.awaited {
+                if !share.has_ended() {
+                    return Reach::Nowhere;
+                }
+                self.awaited = None;
             }
             let phase = at.phase.load(Acquire);
             if phase == self.served {
@@ -452,14 +543,17 @@ impl Place {
                     return Reach::Nowhere;
                 }
                 if self.tries < TRIES || phase != at.phases {
-                    return Reach::Below(at);
+                    return Reach::Below(at.extent);
                 }
                 self.leave();
                 continue;
             }
             match at.share_of(me) {
                 Some(child) if child.is_wide() => self.go(Some(child), 0),
-                Some(_) => return Reach::Nowhere,
+                Some(child) => {
+                    self.awaited = Some(child);
+                    return Reach::Nowhere;
+                }
                 None => self.served = phase,
             }
         }

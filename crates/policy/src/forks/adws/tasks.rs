@@ -418,7 +418,9 @@ impl Dispatcher for Dividing {
             .map(|root| root.work)
             .collect();
         if !roots.is_empty() {
-            let division = ranges.divide(&ranges.root(WorkerId(0), 0), 0, &roots);
+            let root = ranges.root(WorkerId(0), 0);
+            ranges.publish(&root);
+            let division = ranges.divide(&root, 0, &roots);
             state.share(0..roots.len() as u32, &division);
         }
         let shared = Dividing {
