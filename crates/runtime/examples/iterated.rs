@@ -1,7 +1,8 @@
 //! Iterated recursions under several policies of forks: how long one takes, and how often a leaf meets the worker that it met before.
 //!
 //! ```text
-//! cargo run --release -p tanada-runtime --example iterated -- [--workers N] [--rounds N] [--policies P,Q,...] [--only TEXT] [--outside] [--json]
+//! cargo run --release -p tanada-runtime --example iterated -- [--workers N] [--rounds N] [--policies P,Q,...]
+//!     [--only TEXT] [--outside] [--json]
 //! ```
 //!
 //! The policies take turns, each turn is a run of many iterations, and the shortest run counts. Both programs fork down to pieces of some
