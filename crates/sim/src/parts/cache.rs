@@ -110,7 +110,7 @@ fn use_in_place<const WAYS: usize>(set: &mut [u64; WAYS], wanted: u64, write: bo
     // the way would be mispredicted.
     let nearest = set.iter().map(|entry| entry ^ wanted).min();
     let nearest = nearest.unwrap_or(u64::MAX);
-    // Not for each write, since the next lookup in the set would wait for the store. A line becomes dirty once, so this branch is predicted.
+    // Not for each write, since the next lookup in the set would wait for the store. A line becomes dirty once, so the branch is predicted.
     if nearest < u64::from(write) {
         for entry in set {
             *entry |= u64::from(*entry == wanted);

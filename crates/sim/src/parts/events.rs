@@ -151,11 +151,11 @@ impl Events {
         time: Cycle,
         kind: Kind,
     ) -> Option<(Cycle, usize)> {
-        if !self.narrow.is_empty() {
-            if let Some(word) = self.word(time, kind, actor) {
-                let first = self.set_word(actor, word);
-                return self.event(first);
-            }
+        if !self.narrow.is_empty()
+            && let Some(word) = self.word(time, kind, actor)
+        {
+            let first = self.set_word(actor, word);
+            return self.event(first);
         }
         self.schedule_wide(actor, Key::new(time, kind, actor))
     }
