@@ -69,7 +69,7 @@ pub(super) struct Sole {
 /// From this clock on, and with more cycles a miss than [`MOST_SIMPLE`], requests are merged by the form that looks for overflows.
 const LAST_SIMPLE: u64 = 1 << 62;
 
-/// With at most this, the requests of a record cost less than 2^61 cycles: they are less than [`ENOUGH_REQUESTS`] and a record's lines.
+/// With at most this, the requests of a record, 4,096 at most, cost less than 2^61 cycles.
 const MOST_SIMPLE: u64 = 1 << 40;
 
 impl Sole {
