@@ -72,7 +72,7 @@
 //! # Standstills
 //! A pool *stands still* if each worker is idle or waits inside of a task. A thread that waits for the end of a graph looks for faults then
 //! (a policy that has lost a task, graphs that wait for each other), and only then: it registers ([`Sleep::watch`]), and parks unless
-//! [`Sleep::stands_still`]. Whatever completes a standstill unparks the registered threads afterwards ([`Sleep::tell`]): a worker that
+//! [`Sleep::stands_still`]. Whatever completes a standstill unparks the registered threads afterwards (`tell`): a worker that
 //! becomes idle comes to `doze`, `nap` or `park`, and one that waits in a task, to [`Sleep::begin_wait`]. No such wake-up is lost: the
 //! worker changes its state and then loads `watchers`, the thread counts itself there and then looks at all states, with a sequentially
 //! consistent fence between the two in both. So one of them sees the other.
