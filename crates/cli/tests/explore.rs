@@ -61,6 +61,29 @@ fn signals_and_hangs_are_failures_too() {
 }
 
 #[test]
+fn what_it_printed_is_shown_and_each_process_is_counted() {
+    let run = format!(
+        "for i in 1 2; do {} run stencil --size 512 --sweeps 8 --workers 2 --policy fcfs > /dev/null & done; \
+         wait; seq 1000; exit 7",
+        env!("CARGO_BIN_EXE_tanada")
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = ["explore", "--json", "--", "sh", "-c", &run];
+    let both = said(tanada(folder.path(), &arguments).output().expect("it runs"));
+    let found = json(&both);
+    let output = found["failure"]["output"].as_array().expect("a list");
+    assert_eq!(
+        (output.len(), &output[19]),
+        (20, &Value::from("1000")),
+        "{found}"
+    );
+    assert_eq!(found["failure"]["repeated"], true, "{found}");
+    let one = json(&explore(&["--first", "3", "--json"], "exit 7"));
+    let tasks = |found: &Value| found["failure"]["tasks"].as_u64().expect("a number");
+    assert_eq!(tasks(&found), 2 * tasks(&one), "{found} {one}");
+}
+
+#[test]
 fn a_program_without_a_fault_has_several_orders() {
     let said = explore(&["--first", "10", "--seeds", "6", "--json"], "exit 7");
     let found = json(&said);

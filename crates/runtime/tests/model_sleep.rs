@@ -332,6 +332,71 @@ fn one_call_wakes_a_worker_for_each_task() {
     }
 }
 
+/// A thread that parks unless the pool stands still learns of the end of all work: otherwise shuttle reports a deadlock.
+fn watching(workers: usize, total: usize) {
+    let pool = Arc::new(Pool {
+        sleep: Sleep::new(workers),
+        tasks: AtomicUsize::new(0),
+        ran: AtomicUsize::new(0),
+        total,
+        workers,
+    });
+    let threads: Vec<_> = (0..workers)
+        .map(|me| {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || {
+                pool.sleep.enter(me);
+                pool.sleep.begin_search(me);
+                loop {
+                    if pool.take() {
+                        pool.sleep.end_search(me);
+                        // The first task waits for a moment.
+                        if pool.ran.fetch_add(1, SeqCst) == 0 {
+                            pool.sleep.begin_wait();
+                            thread::yield_now();
+                            pool.sleep.end_wait();
+                        }
+                        pool.sleep.begin_search(me);
+                    } else if pool.sleep.doze(me, || pool.tasks.load(SeqCst) > 0) == Woke::Close {
+                        return;
+                    }
+                }
+            })
+        })
+        .collect();
+    let watcher = {
+        let pool = Arc::clone(&pool);
+        thread::spawn(move || {
+            let watching = pool.sleep.watch();
+            assert!(watching.is_some());
+            while pool.ran.load(SeqCst) < pool.total || !pool.sleep.stands_still() {
+                match pool.sleep.stands_still() {
+                    true => thread::yield_now(),
+                    false => thread::park(),
+                }
+            }
+            pool.sleep.close();
+        })
+    };
+    (0..total).for_each(|_| pool.push());
+    watcher.join().expect("a watcher that ends");
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().expect("a worker that ends"));
+}
+
+#[test]
+fn a_standstill_is_told() {
+    for (workers, total) in [(1, 1), (1, 2), (2, 2), (2, 3), (3, 3)] {
+        Runner::new(RandomScheduler::new(20_000), Default::default())
+            .run(move || watching(workers, total));
+        for depth in 2..5 {
+            Runner::new(PctScheduler::new(depth, 5_000), Default::default())
+                .run(move || watching(workers, total));
+        }
+    }
+}
+
 #[test]
 fn exhaustive_one_worker() {
     Runner::new(DfsScheduler::new(Some(200_000), false), Default::default())

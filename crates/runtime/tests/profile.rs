@@ -99,7 +99,8 @@ where
     }
     assert_eq!(profile.span_ns, base);
     assert_eq!(profile.tasks, 2 * (TASKS + TASKS / 2));
-    assert_eq!(profile.work_ns, recorded.totals.busy_ns);
+    // Ticks of the clock become nanoseconds by task here, and in one sum there.
+    assert!(profile.work_ns.abs_diff(recorded.totals.busy_ns) <= profile.tasks);
     assert_eq!(profile.path.iter().map(|part| part.ns).sum::<u64>(), base);
     for part in &profile.path {
         let line = part.line.expect("it is known");

@@ -41,7 +41,7 @@ mod encode;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use decode::{Cursor, SCRATCH, Scratch, Stop, decode};
+pub(crate) use decode::{Cursor, Decoded, Stop, decode};
 pub(crate) use encode::Encoder;
 
 /// The longest block in bytes before compression. A block is decompressed as a whole.
@@ -163,10 +163,11 @@ impl History {
     /// them, and single records and runs store theirs with [`set_distance`](Self::set_distance).
     #[inline]
     const fn set_last(&mut self, record: Record) {
-        if !matches!(record.kind, Kind::Compute) {
-            self.sizes_and_distances[record.kind as usize * 4] = record.size as u64 - 1;
-            self.addresses[record.kind as usize] = record.value;
-        }
+        // Without a branch on the kind, which would be mispredicted: computation has the size 0, and address 7 is never read.
+        let kind = record.kind as usize;
+        let access = kind != Kind::Compute as usize;
+        self.sizes_and_distances[kind * 4] = (record.size - access as u32) as u64;
+        self.addresses[kind | (!access as usize * 7)] = record.value;
     }
 
     /// Stores `distance` as the last one of the kind whose words in `sizes_and_distances` begin at `first`.

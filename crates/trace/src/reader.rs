@@ -1,12 +1,9 @@
 //! Decoding a task's records while it runs.
 
 use crate::blocks::{Store, bad};
-use crate::codec::{self, PADDING, SCRATCH, Scratch, Stop};
+use crate::codec::{self, Decoded, PADDING, Stop};
 use crate::graph::NONE;
 use crate::{Record, Trace, TraceError};
-
-/// Records a window has at least, unless the task ends.
-const WINDOW: usize = 512;
 
 /// Decompressed blocks that are kept: 16 MiB.
 const CACHE: usize = 256;
@@ -16,7 +13,7 @@ const CACHE: usize = 256;
 pub struct Reader<'a> {
     trace: &'a Trace,
     cache: Cache,
-    scratch: Box<Scratch>,
+    decoded: Box<Decoded>,
     count: Count,
 }
 
@@ -34,7 +31,7 @@ impl<'a> Reader<'a> {
         let slot_of = vec![NONE; trace.blocks.len()];
         Self {
             trace,
-            scratch: Box::new(SCRATCH),
+            decoded: Decoded::new(),
             count: Count::new(trace.len()),
             cache: Cache {
                 slot_of,
@@ -72,12 +69,32 @@ impl<'a> Reader<'a> {
         window: &mut Vec<Record>,
     ) -> Result<(), TraceError> {
         window.clear();
-        let mut filled = self.decode(&mut cursor.place, window);
-        cursor.records += window.len() as u64;
-        if filled.is_ok() && window.is_empty() {
+        window.extend_from_slice(self.next_window(cursor)?);
+        Ok(())
+    }
+
+    /// Returns the next records of the cursor's task, as [`Reader::fill`] does, without a copy.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Reader::fill`].
+    pub fn next_window(&mut self, cursor: &mut Cursor) -> Result<&[Record], TraceError> {
+        self.decoded.begin(&cursor.place);
+        let mut filled = self.decode(&mut cursor.place);
+        let count = self.decoded.records().len();
+        cursor.records += count as u64;
+        if filled.is_ok() && count == 0 {
             filled = self.count.end(cursor, self.trace.records);
         }
-        filled.map_err(|error| error.of_file(&self.trace.name))
+        match filled {
+            Ok(()) => Ok(self.decoded.records()),
+            Err(error) => Err(error.of_file(&self.trace.name)),
+        }
+    }
+
+    /// Returns the records that were decoded last.
+    #[must_use]
+    pub fn last_window(&self) -> &[Record] {
+        self.decoded.records()
     }
 
     /// Calls `each` with every record of the task with index `task`, in order; `window` is scratch memory.
@@ -103,16 +120,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn decode(
-        &mut self,
-        place: &mut codec::Cursor,
-        window: &mut Vec<Record>,
-    ) -> Result<(), TraceError> {
+    fn decode(&mut self, place: &mut codec::Cursor) -> Result<(), TraceError> {
         while place.block != NONE {
             let bytes = self.cache.block(place.block, self.trace)?;
-            match codec::decode(bytes, place, window, WINDOW, &mut self.scratch) {
+            match codec::decode(bytes, place, &mut self.decoded) {
                 Some(Stop::Full) => {
-                    place.keep_recent(window);
+                    self.decoded.keep_recent(place);
                     return Ok(());
                 }
                 Some(Stop::End) => place.block = NONE,

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -122,6 +122,8 @@ struct Found {
     tasks: u64,
     /// The last lines that the program wrote to standard error.
     errors: Vec<String>,
+    /// The last lines that it wrote to standard output.
+    output: Vec<String>,
     /// The command that runs the program under this seed.
     replay: String,
 }
@@ -147,15 +149,22 @@ struct Files {
     folder: tempfile::TempDir,
 }
 
-/// Lines of a failed run's standard error that are shown.
+/// Lines of a failed run's standard error that are shown, and of its standard output.
 const LINES: usize = 20;
+
+/// Bytes in which they are looked for.
+const TAIL: u64 = 1 << 16;
 
 impl Files {
     fn errors(&self) -> PathBuf {
         self.folder.path().join("errors")
     }
 
-    /// Returns the files of decisions that the program has written: one for each of its schedules.
+    fn output(&self) -> PathBuf {
+        self.folder.path().join("output")
+    }
+
+    /// Returns the files of decisions that the program has written: one for each schedule of each of its processes.
     fn decisions(&self) -> io::Result<Vec<PathBuf>> {
         let entries = fs::read_dir(self.folder.path())?;
         let paths = entries.map(|entry| entry.map(|entry| entry.path()));
@@ -165,7 +174,6 @@ impl Files {
             name.to_string_lossy().starts_with("decisions")
         };
         paths.retain(is_decisions);
-        paths.sort_unstable();
         Ok(paths)
     }
 
@@ -181,14 +189,15 @@ impl Files {
             fs::remove_file(old).map_err(at_files)?;
         }
         let errors = File::create(self.errors()).map_err(at_files)?;
+        let output = File::create(self.output()).map_err(at_files)?;
         let mut command = Command::new(path);
         command
             .args(&args.program[1..])
             .env("TANADA_SEED", seed.to_string())
-            .env("TANADA_DECISIONS", self.folder.path().join("decisions"))
+            .env("TANADA_DECISIONS", self.folder.path().join("decisions-%p"))
             .env_remove("TANADA_FOLLOW")
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(output)
             .stderr(errors)
             .process_group(0);
         let name = args.program[0].to_string_lossy();
@@ -222,7 +231,7 @@ impl Files {
             tasks: 0,
             departed: false,
         };
-        let mut hasher = DefaultHasher::new();
+        let mut orders = Vec::new();
         let files = self.decisions().map_err(at_files)?;
         if files.is_empty() && run.ended == Ended::Well {
             return Err(at_fault(&name, "it has made no pool of the Tanada runtime"));
@@ -233,17 +242,32 @@ impl Files {
                 text.lines().skip(1).partition(|line| line.starts_with('#'));
             run.departed |= !notes.is_empty();
             run.tasks += tasks.len() as u64;
+            let mut hasher = DefaultHasher::new();
             tasks.hash(&mut hasher);
+            orders.push(hasher.finish());
         }
+        // Processes have other numbers, and so their files other names, in each run.
+        orders.sort_unstable();
+        let mut hasher = DefaultHasher::new();
+        orders.hash(&mut hasher);
         run.order = hasher.finish();
         Ok(run)
     }
 
-    /// Returns the last lines that the program wrote to standard error.
-    fn last_lines(&self) -> Vec<String> {
-        let text = fs::read(self.errors()).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.lines().collect();
+    /// Returns the last lines of what the program wrote to `file`; none if it cannot be read.
+    fn last_lines(file: &Path) -> Vec<String> {
+        let read = || {
+            let mut file = File::open(file)?;
+            let len = file.metadata()?.len();
+            file.seek(SeekFrom::Start(len.saturating_sub(TAIL)))?;
+            let mut bytes = Vec::new();
+            file.take(TAIL).read_to_end(&mut bytes)?;
+            Ok::<_, io::Error>((bytes, len > TAIL))
+        };
+        let (bytes, is_cut) = read().unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        // The first line may be a part of one.
+        let lines: Vec<&str> = text.lines().skip(usize::from(is_cut)).collect();
         let first = lines.len().saturating_sub(LINES);
         lines[first..].iter().map(|&line| line.to_owned()).collect()
     }
@@ -320,7 +344,8 @@ fn explore(
             ended: run.ended,
             repeated: None,
             tasks: run.tasks,
-            errors: files.last_lines(),
+            errors: Files::last_lines(&files.errors()),
+            output: Files::last_lines(&files.output()),
             replay: format!("TANADA_SEED={seed} {}", words.join(" ")),
         });
         progress.says("once more");
@@ -357,6 +382,12 @@ fn text(summary: &Summary) -> String {
         Some(found) => {
             text += &format!("seed {} failed: the program {}\n", found.seed, found.ended);
             for line in &found.errors {
+                text += &format!("    {line}\n");
+            }
+            if !found.output.is_empty() {
+                text += "the end of its standard output:\n";
+            }
+            for line in &found.output {
                 text += &format!("    {line}\n");
             }
             if found.tasks == 0 {
@@ -396,6 +427,7 @@ mod tests {
             repeated: Some(true),
             tasks: 3,
             errors: vec!["why".to_owned()],
+            output: Vec::new(),
             replay: "TANADA_SEED=17 ./a".to_owned(),
         });
         let lines = text(&summary);
@@ -407,10 +439,14 @@ mod tests {
             "{json}"
         );
         assert!(!lines.contains("no task"), "{lines}");
+        assert!(!lines.contains("standard output"), "{lines}");
         let found = summary.failure.as_mut().expect("it is there");
         (found.repeated, found.tasks) = (None, 0);
+        found.output = vec!["what".to_owned()];
         let lines = text(&summary);
-        assert!(lines.contains("    why\nit had started no task by then"));
+        assert!(lines.contains(
+            "    why\nthe end of its standard output:\n    what\nit had started no task by then"
+        ));
         assert!(lines.contains("was interrupted; again:\n    TANADA_SEED=17 ./a\n"));
     }
 }

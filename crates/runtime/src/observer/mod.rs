@@ -1,5 +1,9 @@
 //! Observers of workers: a type parameter of the pool's builder, which costs nothing unless it is used.
 
+#[allow(unsafe_code)]
+mod chunk;
+#[allow(unsafe_code)]
+mod clock;
 mod profile;
 mod recorder;
 

@@ -1,12 +1,15 @@
 //! An observer that counts tasks and records when they ran.
 
+use super::chunk::{Writer, Written, chunk};
+use super::clock::{Clock, Scale};
 use super::profile::{self, Profile};
 use super::{Observer, TaskView, WorkerObserver};
 use crate::process::Process;
 use parking_lot::{Mutex, MutexGuard};
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::time::Duration;
 use tanada_policy::{Origin, WorkerId};
 
 /// Sums over all tasks that a recorder saw.
@@ -56,17 +59,6 @@ impl Totals {
         self.mailbox += mailbox;
         self.stolen += stolen;
     }
-
-    fn count(&mut self, origin: Origin) {
-        self.tasks += 1;
-        *match origin {
-            Origin::Handed => &mut self.handed,
-            Origin::Own => &mut self.own,
-            Origin::Pool => &mut self.pool,
-            Origin::Mailbox => &mut self.mailbox,
-            Origin::Stolen(_) => &mut self.stolen,
-        } += 1;
-    }
 }
 
 /// One task that a [`Recorder`] has kept. Times are in nanoseconds since the recorder was made.
@@ -106,11 +98,6 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    fn add(&mut self, other: Recorded) {
-        self.totals.add(&other.totals);
-        self.tasks.extend(other.tasks);
-    }
-
     /// Returns work and span of what was recorded; `None` unless every task was ([`Recorder::all`]). Costs some 200 ns a task.
     pub fn profile(&self) -> Option<Profile> {
         let kept = self.dependencies.as_ref()?;
@@ -169,14 +156,19 @@ impl Recorded {
 /// A lock of the list of lanes is held for a shorter time, unless its holder is gone.
 const LANES_LOCKED: Duration = Duration::from_millis(100);
 
-type Keep = dyn Fn(&TaskView) -> bool + Send + Sync;
+/// Which tasks are kept.
+enum Keep {
+    All,
+    None,
+    Those(Box<dyn Fn(&TaskView) -> bool + Send + Sync>),
+}
 
 struct Shared {
-    zero: Instant,
+    clock: Clock,
     /// The process that made the recorder.
     home: Process,
-    keep: Box<Keep>,
-    /// Whether it keeps all, and dependencies, too.
+    keep: Keep,
+    /// Whether it keeps dependencies, too.
     all: bool,
     lanes: Mutex<Lanes>,
 }
@@ -191,29 +183,113 @@ struct Lanes {
 
 impl Lanes {
     /// Moves what was recorded by workers that are gone to `ended`.
-    fn settle(&mut self) {
+    fn settle(&mut self, scale: Scale) {
         let ended = &mut self.ended;
-        self.of_workers.retain_mut(|lane| {
-            let Some(lane) = Arc::get_mut(lane) else {
-                return true;
-            };
-            if lane.home.is_this() {
-                ended.add(std::mem::take(lane.recorded.get_mut()));
+        self.of_workers.retain(|lane| {
+            // The worker's own handle is dropped behind its last task, whose record this thread then sees.
+            let is_gone = Arc::strong_count(lane) == 1;
+            fence(Ordering::Acquire);
+            if is_gone && lane.home.is_this() {
+                lane.take(scale, ended);
             }
-            false
+            !is_gone
         });
     }
 }
 
-/// What one worker has recorded.
+/// What one worker has recorded. The worker adds to it without a lock: it alone writes the sums, and a chunk of tasks at a time.
 #[derive(Debug)]
 struct Lane {
     /// The process that made the worker's pool: in a child of it the lock may be held for ever.
     home: Process,
-    recorded: Mutex<Recorded>,
+    sums: Sums,
+    taken: Mutex<Taken>,
 }
 
-/// Counts all tasks and records some of them. Costs two readings of the clock for each task.
+/// What can be taken of a lane, and what was.
+#[derive(Debug, Default)]
+struct Taken {
+    /// The sums at the last call of [`Lane::take`].
+    sums: [u64; SUMS],
+    chunks: VecDeque<Written<RecordedTask>>,
+    /// How many tasks of the first chunk were taken.
+    tasks: usize,
+}
+
+/// Places of [`Sums`]: tasks by [`place`], then cycles of the clock in tasks and between them, and the number of intervals between them.
+const SUMS: usize = 8;
+const BUSY: usize = 5;
+const SCHEDULING: usize = 6;
+const TURNS: usize = 7;
+
+/// Sums since the worker began, on lines of their own. The worker alone writes.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Sums([AtomicU64; SUMS]);
+
+impl Sums {
+    /// Only the worker calls this.
+    #[inline]
+    fn add(&self, place: usize, more: u64) {
+        let sum = &self.0[place];
+        sum.store(sum.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+    }
+}
+
+/// Returns the place in [`Sums`] of the tasks from this queue.
+#[inline]
+fn place(origin: Origin) -> usize {
+    match origin {
+        Origin::Handed => 0,
+        Origin::Own => 1,
+        Origin::Pool => 2,
+        Origin::Mailbox => 3,
+        Origin::Stolen(_) => 4,
+    }
+}
+
+impl Lane {
+    /// Moves what was recorded since the last call to `to`.
+    fn take(&self, scale: Scale, to: &mut Recorded) {
+        let taken = &mut *self.taken.lock();
+        let mut more = [0; SUMS];
+        for ((more, last), sum) in more.iter_mut().zip(&mut taken.sums).zip(&self.sums.0) {
+            let now = sum.load(Ordering::Relaxed);
+            *more = now - std::mem::replace(last, now);
+        }
+        let [handed, own, pool, mailbox, stolen, busy, scheduling, turns] = more;
+        to.totals.add(&Totals {
+            tasks: handed + own + pool + mailbox + stolen,
+            busy_ns: scale.ns(busy),
+            scheduling_ns: scale.ns(scheduling),
+            turns,
+            handed,
+            own,
+            pool,
+            mailbox,
+            stolen,
+        });
+        while let Some(first) = taken.chunks.front() {
+            let is_full = first.is_full();
+            let before = to.tasks.len();
+            to.tasks
+                .extend(first.since(taken.tasks).map(|task| RecordedTask {
+                    start_ns: scale.ns(task.start_ns),
+                    end_ns: scale.ns(task.end_ns),
+                    ..task
+                }));
+            if !is_full {
+                taken.tasks += to.tasks.len() - before;
+                break;
+            }
+            taken.chunks.pop_front();
+            taken.tasks = 0;
+        }
+    }
+}
+
+/// Counts all tasks and records some of them. Costs two readings of the clock for each task: of the processor's counter where the kernel
+/// keeps time by that, some 15 ns each, else of [`Instant`](std::time::Instant).
 ///
 /// Pass a clone to [`PoolBuilder::observer`](crate::PoolBuilder::observer), and [`Recorder::take`] what was recorded from the original.
 #[derive(Clone)]
@@ -228,12 +304,12 @@ impl std::fmt::Debug for Recorder {
 impl Recorder {
     /// Records the tasks for which `keep` returns true. It is called once for each task, after the task's end.
     pub fn keep(keep: impl Fn(&TaskView) -> bool + Send + Sync + 'static) -> Self {
-        Self::new(Box::new(keep), false)
+        Self::new(Keep::Those(Box::new(keep)), false)
     }
 
-    fn new(keep: Box<Keep>, all: bool) -> Self {
+    fn new(keep: Keep, all: bool) -> Self {
         Recorder(Arc::new(Shared {
-            zero: Instant::now(),
+            clock: Clock::new(),
             home: Process::this(),
             keep,
             all,
@@ -245,12 +321,12 @@ impl Recorder {
     /// and dependency of a dynamic graph, and once for each room of a template. The dependencies are kept for all such recorders of the
     /// process together: of two that are in use at the same time, the first that is taken gets them.
     pub fn all() -> Self {
-        Self::new(Box::new(|_| true), true)
+        Self::new(Keep::All, true)
     }
 
     /// Returns a recorder of no task, which keeps sums only.
     pub fn sums() -> Self {
-        Self::keep(|_| false)
+        Self::new(Keep::None, false)
     }
 
     /// Takes and returns what was recorded since the last call. Call it while no graph runs: otherwise tasks that run now may be missing.
@@ -259,12 +335,13 @@ impl Recorder {
         let Some(mut lanes) = self.lanes() else {
             return Recorded::default();
         };
-        lanes.settle();
+        let scale = self.0.clock.scale();
+        lanes.settle(scale);
         let mut all = std::mem::take(&mut lanes.ended);
         all.dependencies = self.0.all.then(profile::take);
         let own = |lane: &&Arc<Lane>| lane.home.is_this();
         for lane in lanes.of_workers.iter().filter(own) {
-            all.add(std::mem::take(&mut *lane.recorded.lock()));
+            lane.take(scale, &mut all);
         }
         all
     }
@@ -288,15 +365,17 @@ impl Observer for Recorder {
     fn worker(&self, worker: WorkerId) -> RecorderWorker {
         let lane = Arc::new(Lane {
             home: Process::this(),
-            recorded: Mutex::default(),
+            sums: Sums::default(),
+            taken: Mutex::default(),
         });
         if let Some(mut lanes) = self.lanes() {
-            lanes.settle();
+            lanes.settle(self.0.clock.scale());
             lanes.of_workers.push(Arc::clone(&lane));
         }
         RecorderWorker {
             recorder: self.clone(),
             lane,
+            tasks: None,
             worker,
             started: Vec::new(),
             ended: None,
@@ -310,6 +389,8 @@ impl Observer for Recorder {
 pub struct RecorderWorker {
     recorder: Recorder,
     lane: Arc<Lane>,
+    /// The chunk of the lane that is not full.
+    tasks: Option<Writer<RecordedTask>>,
     worker: WorkerId,
     /// Start and origin of the tasks that run on this worker, the innermost last: a task that waits for a nested graph runs others
     /// meanwhile.
@@ -334,45 +415,70 @@ struct Started {
 }
 
 impl RecorderWorker {
-    fn now(&self) -> u64 {
-        // 64 bits are enough for 584 years.
-        self.recorder.0.zero.elapsed().as_nanos() as u64
+    /// Adds a task to the lane.
+    #[inline]
+    fn keep(&mut self, task: RecordedTask) {
+        let fits = |tasks: &mut Writer<RecordedTask>| tasks.push(task);
+        if !self.tasks.as_mut().is_some_and(fits) {
+            self.keep_in_another_chunk(task);
+        }
+    }
+
+    #[cold]
+    fn keep_in_another_chunk(&mut self, task: RecordedTask) {
+        let (mut writer, written) = chunk();
+        writer.push(task);
+        self.tasks = Some(writer);
+        self.lane.taken.lock().chunks.push_back(written);
     }
 }
 
 impl WorkerObserver for RecorderWorker {
+    #[inline]
     fn start(&mut self, _task: &TaskView, origin: Origin) {
-        let now = self.now();
+        // In order, so that starts respect dependencies.
+        let shared = &*self.recorder.0;
+        let now = shared.clock.now_in_order();
         if let Some(ended) = self.ended.take() {
-            let mut lane = self.lane.recorded.lock();
-            lane.totals.scheduling_ns += now - ended;
-            lane.totals.turns += 1;
+            self.lane.sums.add(SCHEDULING, now.saturating_sub(ended));
+            self.lane.sums.add(TURNS, 1);
         }
         self.number += 1;
         self.started.push(Started {
             start: now,
             origin,
             number: self.number,
-            outer: profile::set_running(self.number),
+            outer: match shared.all {
+                true => profile::set_running(self.number),
+                false => 0,
+            },
         });
     }
 
+    #[inline]
     fn end(&mut self, task: &TaskView) {
-        let now = self.now();
+        let shared = &*self.recorder.0;
+        let now = shared.clock.now();
         let started = self.started.pop().expect("a task that ends has started");
         let Started { start, origin, .. } = started;
-        profile::set_running(started.outer);
-        // Before the lock: it is code of the user's, which may call `Recorder::take`.
-        let keep = (self.recorder.0.keep)(task);
-        let mut lane = self.lane.recorded.lock();
-        lane.totals.count(origin);
+        let now = now.max(start);
+        if shared.all {
+            profile::set_running(started.outer);
+        }
+        // Before anything is written: it is code of the user's, which may call `Recorder::take`.
+        let keep = match &shared.keep {
+            Keep::All => true,
+            Keep::None => false,
+            Keep::Those(keep) => keep(task),
+        };
+        self.lane.sums.add(place(origin), 1);
         // The time of a nested task is part of the time of the task that waits for it.
         if self.started.is_empty() {
-            lane.totals.busy_ns += now - start;
+            self.lane.sums.add(BUSY, now - start);
             self.ended = Some(now);
         }
         if keep {
-            lane.tasks.push(RecordedTask {
+            self.keep(RecordedTask {
                 name: task.name,
                 index: task.index,
                 t: task.hints.t,

@@ -231,7 +231,8 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     /// Lets the workers take turns as `replay` says, so that the run can be repeated; by default as the environment says:
     /// `TANADA_SEED=N` as [`Replay::seed`], `TANADA_FOLLOW=FILE` as [`Replay::follow`]. With `TANADA_DECISIONS=FILE` the decisions are
     /// written to a file, in a free run, too. Then each thread that makes pools has a schedule of its own; the second one of the
-    /// process appends `.1` to the names of the files, and so on.
+    /// process appends `.1` to the names of the files, and so on. `%p` in a name is the number of the process; without it, a process is
+    /// refused a file of decisions that another one writes.
     ///
     /// A pool with a schedule has no governor. While `tanada record` records the program, there are no schedules.
     pub fn replay(mut self, replay: &Replay) -> Self {

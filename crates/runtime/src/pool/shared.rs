@@ -5,6 +5,7 @@ use crate::executable;
 use crate::fork::{ForkShared, Hooks, PoolRecord};
 use crate::governor::{Blocked, Governed};
 use crate::graph::{CHECKS, GraphShared, LOST_CHECK, Order, Own, Watch};
+use crate::parking;
 use crate::process::{self, Process};
 use crate::replay::{self, Actor, Entered, FollowNested, Turns};
 use crate::team::{Part, Regions};
@@ -14,7 +15,7 @@ use crate::worker::calls::Calls;
 use crate::worker::sleep::Sleep;
 use crate::worker::{EndOnPanic, NativeEnv, Wakes};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use tanada_policy::{Dispatcher, ForkPolicy, Placement, Ready, WorkerId};
@@ -40,8 +41,6 @@ pub(crate) struct PoolShared {
     pub(crate) forks: ForkShared,
     /// The part of lightweight threads.
     pub(crate) threads: ThreadShared,
-    /// Number of workers that run a task which waits for a graph.
-    pub(crate) waiting: AtomicUsize,
     pub(super) governed: Option<Arc<Governed>>,
     pub(crate) schedule: Option<Schedule>,
     gate: Box<dyn Gate>,
@@ -258,7 +257,6 @@ impl PoolShared {
             forks: ForkShared::new(&placement, hooks, record, fork_policy),
             placement,
             graphs: GraphShared::new(watch),
-            waiting: AtomicUsize::new(0),
             governed,
             schedule,
             gate: Box::new(gate),
@@ -415,10 +413,16 @@ impl PoolShared {
     /// Calls `wait`, in which a task of this pool blocks its worker, and returns the result.
     pub(crate) fn wait_in_a_task<R>(&self, wait: impl FnOnce() -> R) -> R {
         // Before the caller looks for threads: whoever makes one ready looks at this afterwards.
-        self.waiting.fetch_add(1, Ordering::SeqCst);
+        self.sleep.begin_wait();
         let result = wait();
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.sleep.end_wait();
         result
+    }
+
+    /// Returns whether a thread that waits for the end of a graph has to look at the workers from time to time, because that can be how it
+    /// learns of a fault: they all are idle or wait, a governor decides who works, or the schedule of a replay does.
+    pub(crate) fn must_be_looked_at(&self) -> bool {
+        self.is_governed() || parking::is_scheduled() || self.sleep.stands_still()
     }
 
     /// Returns whether the pool belongs to the parent of this process.

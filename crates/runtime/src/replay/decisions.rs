@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::Path;
 use tanada_policy::WorkerId;
@@ -154,9 +154,25 @@ pub(super) enum Log {
 }
 
 impl Log {
-    /// Returns a log in a new file.
+    /// Returns a log in a new file, which replaces one that no process writes.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or if another process, or another schedule of this one, writes it: the two would overwrite each
+    /// other.
     pub(super) fn create(path: &Path) -> io::Result<Log> {
-        let mut file = File::create(path)?;
+        let mut options = File::options();
+        let mut file = options
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        if file.metadata()?.is_file() {
+            if let Err(TryLockError::WouldBlock) = file.try_lock() {
+                let text = "another process writes it; with %p in its name each has its own";
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
+            }
+            file.set_len(0)?;
+        }
         writeln!(file, "{HEADER}")?;
         Ok(Log::File(file))
     }
@@ -192,6 +208,32 @@ impl Log {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it has no files")]
+    fn a_file_that_is_written_is_not_overwritten() {
+        let path = std::env::temp_dir().join(format!("tanada-decisions-{}", std::process::id()));
+        std::fs::write(
+            &path,
+            "left by a process that is gone, and longer than the new one",
+        )
+        .expect("a file");
+        let start = Start {
+            pool: 0,
+            worker: WorkerId(1),
+            name: "a".into(),
+            index: 2,
+        };
+        let mut log = Log::create(&path).expect("nobody writes it");
+        log.add(start.clone());
+        let error = Log::create(&path).expect_err("it is written");
+        assert!(error.to_string().contains("%p"), "{error}");
+        drop(log);
+        let read = Decisions::read(&path).expect("a file of decisions");
+        assert_eq!(read.starts(), [start]);
+        Log::create(&path).expect("nobody writes it any more");
+        std::fs::remove_file(&path).expect("it is there");
+    }
 
     proptest! {
         #[test]

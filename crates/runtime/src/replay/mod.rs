@@ -20,7 +20,7 @@ use crate::worker;
 use decisions::Log;
 use std::cell::RefCell;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use turns::Mode;
@@ -190,16 +190,17 @@ fn make(
     Ok(Replay(Turns::new(mode, log)))
 }
 
-/// Returns the file of the process' schedule `number`, counted from 0: of the first one the file itself.
+/// Returns the file of the process' schedule `number`, counted from 0: of the first one the file itself. `%p` in the name is the number of
+/// the process.
 fn numbered(file: &OsString, number: u32) -> PathBuf {
-    match number {
-        0 => Path::new(file).to_owned(),
-        _ => {
-            let mut name = file.clone();
-            name.push(format!(".{number}"));
-            name.into()
-        }
+    let mut name = match file.to_str() {
+        Some(text) => text.replace("%p", &std::process::id().to_string()).into(),
+        None => file.clone(),
+    };
+    if number > 0 {
+        name.push(format!(".{number}"));
     }
+    name.into()
 }
 
 /// The observer of the graphs of pools whose workers take turns: what a body does to a graph is a point.

@@ -28,10 +28,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{Relaxed, SeqCst},
-};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tanada_policy::{Origin, Placement};
 use tanada_queues::sync::atomic::AtomicUsize;
@@ -456,7 +453,7 @@ impl PoolShared {
     /// run it: they are not in the sleep protocol.
     #[inline]
     pub(super) fn announce_thread(&self) {
-        if !self.forks.demand.announce(&self.sleep) && self.waiting.load(SeqCst) > 0 {
+        if !self.forks.demand.announce(&self.sleep) && self.sleep.count_waiting() > 0 {
             (0..self.threads.seats.len()).for_each(|whom| self.sleep.unpark(whom));
         }
     }

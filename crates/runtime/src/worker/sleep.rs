@@ -69,14 +69,24 @@
 //! that wakes up; it leaves in `end_search` to answer, and comes back to `doze` or `park`. A worker that answers calls is not counted as
 //! searching: no task would wait for it.
 //!
+//! # Standstills
+//! A pool *stands still* if each worker is idle or waits inside of a task. A thread that waits for the end of a graph looks for faults then
+//! (a policy that has lost a task, graphs that wait for each other), and only then: it registers ([`Sleep::watch`]), and parks unless
+//! [`Sleep::stands_still`]. Whatever completes a standstill unparks the registered threads afterwards (`tell`): a worker that
+//! becomes idle comes to `doze`, `nap` or `park`, and one that waits in a task, to [`Sleep::begin_wait`]. No such wake-up is lost: the
+//! worker changes its state and then loads `watchers`, the thread counts itself there and then looks at all states, with a sequentially
+//! consistent fence between the two in both. So one of them sees the other.
+//!
 //! The test `tests/model_sleep.rs` runs this file under shuttle, whose memory is sequentially consistent, as the proof assumes.
 
 use crate::parking;
 use std::time::Duration;
 use tanada_queues::Padded;
+use tanada_queues::sync::Mutex;
 use tanada_queues::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
+    fence,
 };
 
 /// Workers in one word of `Sleep::asleep`.
@@ -93,6 +103,27 @@ pub struct Sleep {
     closing: AtomicBool,
     /// Number of active workers. On a line of its own: governed workers load it after each task.
     width: Padded<AtomicUsize>,
+    /// Number of workers that wait inside of a task.
+    waiting: AtomicUsize,
+    /// Number of `watching` threads.
+    watchers: AtomicUsize,
+    /// The threads that are unparked when the pool stands still, each with a number.
+    watching: Mutex<Vec<(u64, parking::Thread)>>,
+}
+
+/// A thread that is unparked when all workers of a pool are idle or wait, until this is dropped.
+#[derive(Debug)]
+pub struct Watching<'a> {
+    sleep: &'a Sleep,
+    number: u64,
+}
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        let mut watching = self.sleep.watching.lock();
+        watching.retain(|&(number, _)| number != self.number);
+        self.sleep.watchers.fetch_sub(1, Relaxed);
+    }
 }
 
 /// What one worker alone writes, on cache lines of its own.
@@ -148,6 +179,65 @@ impl Sleep {
             workers: (0..workers).map(|_| Counts::default()).collect(),
             closing: AtomicBool::new(false),
             width: Padded(AtomicUsize::new(workers)),
+            waiting: AtomicUsize::new(0),
+            watchers: AtomicUsize::new(0),
+            // Room for some, so that waiting allocates nothing.
+            watching: Mutex::new(Vec::with_capacity(8)),
+        }
+    }
+
+    /// Counts a worker that runs a task as waiting in it.
+    pub fn begin_wait(&self) {
+        self.waiting.fetch_add(1, SeqCst);
+        self.tell();
+    }
+
+    /// Counts a worker that waited in a task as running it.
+    pub fn end_wait(&self) {
+        self.waiting.fetch_sub(1, Relaxed);
+    }
+
+    /// Returns the number of workers that wait inside of tasks.
+    pub fn count_waiting(&self) -> usize {
+        self.waiting.load(SeqCst)
+    }
+
+    /// Returns whether all workers are idle or wait inside of tasks, or the pool closes. Each is asked at another time.
+    pub fn stands_still(&self) -> bool {
+        self.count_idle() + self.count_waiting() >= self.workers.len() || self.closing.load(SeqCst)
+    }
+
+    /// Registers this thread: until the result is dropped, it is unparked when [`Sleep::stands_still`] becomes true, if that lasts.
+    ///
+    /// Returns `None` if the thread is part of a schedule: there it must not be woken for what depends on time.
+    pub fn watch(&self) -> Option<Watching<'_>> {
+        if parking::is_scheduled() {
+            return None;
+        }
+        let mut watching = self.watching.lock();
+        let number = watching.last().map_or(0, |&(last, _)| last + 1);
+        watching.push((number, parking::current()));
+        self.watchers.fetch_add(1, SeqCst);
+        // Between the count and the caller's look at what workers do; see "Standstills".
+        fence(SeqCst);
+        Some(Watching {
+            sleep: self,
+            number,
+        })
+    }
+
+    /// Unparks the registered threads if the pool stands still. Called after this worker has become idle, or waits in a task.
+    fn tell(&self) {
+        fence(SeqCst);
+        if self.watchers.load(SeqCst) > 0 && self.stands_still() {
+            self.unpark_watchers();
+        }
+    }
+
+    #[cold]
+    fn unpark_watchers(&self) {
+        for (_, thread) in self.watching.lock().iter() {
+            thread.unpark();
         }
     }
 
@@ -227,6 +317,7 @@ impl Sleep {
         let (word, bit) = (&self.asleep[me / BITS].0, 1 << (me % BITS));
         word.fetch_or(bit, SeqCst);
         self.searching.0.fetch_sub(1, SeqCst);
+        self.tell();
         if may_have() || self.closing.load(SeqCst) {
             if word.fetch_and(!bit, SeqCst) & bit != 0 {
                 self.searching.0.fetch_add(1, SeqCst);
@@ -246,6 +337,7 @@ impl Sleep {
         let (word, bit) = (&self.asleep[me / BITS].0, 1 << (me % BITS));
         word.fetch_or(bit, SeqCst);
         self.searching.0.fetch_sub(1, SeqCst);
+        self.tell();
         if !may_have() && !self.closing.load(SeqCst) && word.load(SeqCst) & bit != 0 {
             // Whoever clears the bit unparks this thread, which may also wake up for no reason.
             parking::park_timeout(time);
@@ -263,6 +355,7 @@ impl Sleep {
         let (word, bit) = (&self.asleep[me / BITS].0, 1 << (me % BITS));
         word.fetch_or(bit, SeqCst);
         self.searching.0.fetch_sub(1, SeqCst);
+        self.tell();
         // Other threads may have woken no worker because this one was counted, or was busy.
         self.wake_anyone();
         if self.is_active(me) || called() || self.closing.load(SeqCst) {
@@ -421,6 +514,7 @@ impl Sleep {
         for whom in 0..self.workers.len() {
             self.wake_if_asleep(whom);
         }
+        self.unpark_watchers();
     }
 }
 

@@ -31,25 +31,16 @@ impl<const WAYS: usize, const LRU: bool> Packed<'_, WAYS, LRU> {
             return Lookup::Miss; // never: the mask is the number of sets minus one
         };
         if LRU && WAYS > FEW_WAYS {
-            if set[0] & !1 == wanted {
-                set[0] |= u64::from(write);
-                return Lookup::Hit;
-            }
-            if let Some(way) = (1..WAYS).find(|&way| set[way] & !1 == wanted) {
-                let used = set[way] | u64::from(write);
-                for to in (1..=way).rev() {
-                    set[to] = set[to - 1];
-                }
-                set[0] = used;
+            if use_lru(set, wanted, write).is_some() {
                 return Lookup::Hit;
             }
         } else {
             // All ways are compared: a branch on the way would be mispredicted.
-            let mut found = WAYS;
-            for (way, entry) in set.iter().enumerate() {
-                found = select_unpredictable(entry & !1 == wanted, way, found);
-            }
             if LRU {
+                let mut found = WAYS;
+                for (way, entry) in set.iter().enumerate() {
+                    found = select_unpredictable(entry & !1 == wanted, way, found);
+                }
                 // A branch on a hit would be, too. The line moves to the first way from its own, or from the victim's.
                 let (there, way) = (found < WAYS, found.min(WAYS - 1));
                 let old = set[way];
@@ -59,8 +50,7 @@ impl<const WAYS: usize, const LRU: bool> Packed<'_, WAYS, LRU> {
                 set[0] = select_unpredictable(there, old, wanted) | u64::from(write);
                 return Lookup::of(there, old);
             }
-            if let Some(entry) = set.get_mut(found) {
-                *entry |= u64::from(write);
+            if use_in_place(set, wanted, write) {
                 return Lookup::Hit;
             }
         }
@@ -71,6 +61,79 @@ impl<const WAYS: usize, const LRU: bool> Packed<'_, WAYS, LRU> {
         set[0] = wanted | u64::from(write);
         Lookup::of(false, victim)
     }
+
+    /// Does and returns the same as [`Cache::use_one`].
+    #[inline(always)]
+    pub(crate) fn use_one(&mut self, line: u64, write: bool) -> bool {
+        let wanted = <u64 as Entry>::new(line);
+        match self.sets.get_mut((line & self.mask) as usize) {
+            Some(set) if LRU => use_lru(set, wanted, write).is_some(),
+            Some(set) => use_in_place(set, wanted, write),
+            None => false,
+        }
+    }
+
+    /// Does and returns the same as [`Cache::use_undoably`].
+    #[inline(always)]
+    pub(crate) fn use_undoably(&mut self, line: u64) -> Option<usize> {
+        let wanted = <u64 as Entry>::new(line);
+        let set = self.sets.get_mut((line & self.mask) as usize)?;
+        if LRU {
+            return use_lru(set, wanted, false);
+        }
+        let mut found = WAYS;
+        for (way, entry) in set.iter().enumerate() {
+            found = select_unpredictable(entry & !1 == wanted, way, found);
+        }
+        (found < WAYS).then_some(found)
+    }
+
+    /// Does and returns the same as [`Cache::mark_dirty`].
+    #[inline(always)]
+    pub(crate) fn mark_dirty(&mut self, line: u64) -> bool {
+        let wanted = <u64 as Entry>::new(line);
+        let mut there = false;
+        let set = self.sets.get_mut((line & self.mask) as usize);
+        for entry in set.into_iter().flatten() {
+            let is_it = *entry & !1 == wanted;
+            *entry |= u64::from(is_it);
+            there |= is_it;
+        }
+        there
+    }
+}
+
+/// Looks the line of the clean entry `wanted` up in a set in which a use changes no order. Returns whether it is there.
+#[inline(always)]
+fn use_in_place<const WAYS: usize>(set: &mut [u64; WAYS], wanted: u64, write: bool) -> bool {
+    // An entry differs from the wanted one by 0 if it is the same, and by 1 if it is the line and dirty. All ways are compared: a branch on
+    // the way would be mispredicted.
+    let nearest = set.iter().map(|entry| entry ^ wanted).min();
+    let nearest = nearest.unwrap_or(u64::MAX);
+    // Not for each write, since the next lookup in the set would wait for the store. A line becomes dirty once, so the branch is predicted.
+    if nearest < u64::from(write) {
+        for entry in set {
+            *entry |= u64::from(*entry == wanted);
+        }
+    }
+    nearest <= 1
+}
+
+/// Looks the line of the clean entry `wanted` up in a set whose order is that of uses, and changes nothing if it misses. Returns the way in
+/// which it was.
+#[inline(always)]
+fn use_lru<const WAYS: usize>(set: &mut [u64; WAYS], wanted: u64, write: bool) -> Option<usize> {
+    if set[0] & !1 == wanted {
+        set[0] |= u64::from(write);
+        return Some(0);
+    }
+    let way = (1..WAYS).find(|&way| set[way] & !1 == wanted)?;
+    let used = set[way] | u64::from(write);
+    for to in (1..=way).rev() {
+        set[to] = set[to - 1];
+    }
+    set[0] = used;
+    Some(way)
 }
 
 /// The result of a lookup. The line is in the cache afterwards.
@@ -355,17 +418,15 @@ impl Sets<u64> {
     /// Does and returns the same as [`Sets::use_run`] for FIFO with two ways and a power of two of sets.
     #[inline(always)]
     fn run_of_two_ways(&mut self, mask: u64, first: u64, most: u64, write: bool) -> u64 {
+        let (sets, _) = self.entries.as_chunks_mut::<2>();
         let mut done = 0;
         while done < most {
             let line = first + done;
-            let set = 2 * (line & mask) as usize;
-            let wanted = u64::new(line).dirtied();
-            let ways = &mut self.entries[set..set + 2];
-            let (one, other) = (ways[0].dirtied() == wanted, ways[1].dirtied() == wanted);
-            if !(one | other) {
+            let wanted = <u64 as Entry>::new(line);
+            let set = sets.get_mut((line & mask) as usize);
+            if !set.is_some_and(|set| use_in_place(set, wanted, write)) {
                 break;
             }
-            ways[usize::from(other)] |= u64::from(write);
             done += 1;
         }
         done
@@ -587,15 +648,8 @@ impl Cache {
         if let (Shape::FourLru, Store::Packed(sets), Index::Mask(mask)) =
             (self.shape, &mut self.store, self.index)
         {
-            let (sets, _) = sets.entries.as_chunks_mut::<4>();
-            let wanted = <u64 as Entry>::new(line);
-            let mut there = false;
-            for entry in sets.get_mut((line & mask) as usize).into_iter().flatten() {
-                let is_it = *entry & !1 == wanted;
-                *entry |= u64::from(is_it);
-                there |= is_it;
-            }
-            return there;
+            let sets = sets.entries.as_chunks_mut().0;
+            return Packed::<4, true> { sets, mask }.mark_dirty(line);
         }
         let set = self.index.set(line);
         each!(&mut self.store, sets => {

@@ -144,21 +144,28 @@ impl Events {
     }
 
     /// Replaces the pending event of `actor` by one at `time`. Returns the new [`Events::first`], which is cheaper than asking again.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn schedule(
         &mut self,
         actor: usize,
         time: Cycle,
         kind: Kind,
     ) -> Option<(Cycle, usize)> {
+        if !self.narrow.is_empty()
+            && let Some(word) = self.word(time, kind, actor)
+        {
+            let first = self.set_word(actor, word);
+            return self.event(first);
+        }
+        self.schedule_wide(actor, Key::new(time, kind, actor))
+    }
+
+    #[inline(never)]
+    fn schedule_wide(&mut self, actor: usize, key: Key) -> Option<(Cycle, usize)> {
         if !self.narrow.is_empty() {
-            if let Some(word) = self.word(time, kind, actor) {
-                let first = self.set_word(actor, word);
-                return self.event(first);
-            }
             self.widen();
         }
-        self.set(actor, Key::new(time, kind, actor)).event()
+        self.set(actor, key).event()
     }
 
     /// Removes the pending event of `actor`, if there is one.
@@ -170,7 +177,7 @@ impl Events {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn set_word(&mut self, actor: usize, word: u64) -> u64 {
         let mut node = self.leaves + actor;
         let nodes = &mut self.narrow[..2 * self.leaves];

@@ -41,6 +41,36 @@ impl Source {
         Ok(&self.window[self.taken..])
     }
 
+    /// As [`Source::records`], without a copy of a new window: the caller takes what it needs by [`Source::take_of`], before another source
+    /// uses the reader.
+    #[inline]
+    pub(crate) fn borrow_records<'a>(
+        &'a mut self,
+        reader: &'a mut Reader<'_>,
+    ) -> Result<&'a [Record], TraceError> {
+        if self.taken < self.window.len() {
+            return Ok(&self.window[self.taken..]);
+        }
+        self.before += self.window.len() as u64;
+        self.taken = 0;
+        self.window.clear();
+        match &mut self.cursor {
+            Some(cursor) => reader.next_window(cursor),
+            None => Ok(&[]),
+        }
+    }
+
+    /// Marks the next `count` records of those that [`Source::borrow_records`] returned as taken. Copies the rest.
+    #[inline]
+    pub(crate) fn take_of(&mut self, reader: &Reader<'_>, count: usize) {
+        if !self.window.is_empty() {
+            return self.take(count);
+        }
+        self.before += count as u64;
+        self.window
+            .extend_from_slice(&reader.last_window()[count..]);
+    }
+
     #[cold]
     fn refill(&mut self, reader: &mut Reader<'_>) -> Result<(), TraceError> {
         self.before += self.window.len() as u64;

@@ -2,13 +2,13 @@
 //!
 //! Decoding is branch-free per record: a table ([`OP_INFOS`]) holds for each of the 256 operations where its distance and its size come
 //! from, and [`decode_record`] adds the same terms for all of them. Only runs and control operations (loops, the end of a task or block)
-//! are decoded elsewhere. Records and runs are decoded into a scratch buffer, from which they go to the caller's window once they are
-//! checked. Loops are checked first, and then written to the window.
+//! are decoded elsewhere. All go into one buffer ([`Decoded`]), in which loops find the records that they continue.
 //!
 //! Functions that return an `Option` return `None` if they see that the block is damaged; the checksums of a trace find all other damage.
 
 use super::{HEAD, History, MAX_PERIOD, PADDING, RECENT, control, distance_code, size_code};
 use crate::{Kind, Record};
+use std::hint::select_unpredictable;
 
 /// Position of a reader in a task's records, and what later operations can refer to of earlier records.
 #[derive(Clone, Debug, Default)]
@@ -20,10 +20,10 @@ pub(crate) struct Cursor {
     /// Index of the next operand byte in the block.
     operand_at: u32,
     history: History,
-    /// Records of the current loop that are still to come, because they did not fit into the window.
+    /// Records of the current loop that are still to come, because they did not fit into [`Decoded`].
     loop_left: u32,
     loop_period: u8,
-    /// The last records (at most [`RECENT`]) of earlier windows: what a loop at the start of the next window continues.
+    /// The last records (at most [`RECENT`]) before the next one: what a loop may continue.
     recent: Vec<Record>,
 }
 
@@ -61,124 +61,69 @@ impl Cursor {
         (self.op_at, self.operand_at) = (0, 0);
     }
 
-    /// Stores the last records of `window`, which the caller is about to clear, in `recent`.
-    pub(crate) fn keep_recent(&mut self, window: &[Record]) {
-        if window.len() >= RECENT {
-            self.recent.clear();
-            self.recent
-                .extend_from_slice(&window[window.len() - RECENT..]);
-        } else {
-            let too_many = (self.recent.len() + window.len()).saturating_sub(RECENT);
-            self.recent.drain(..too_many);
-            self.recent.extend_from_slice(window);
-        }
-    }
-
-    /// Returns the record that is `back` records before the next one: 1 is the last record that was decoded. Records before the window are
-    /// found in `recent`.
-    fn record_before(&self, back: usize, window: &[Record]) -> Option<Record> {
-        match window.len().checked_sub(back) {
-            Some(at) => Some(window[at]),
-            None => self
-                .recent
-                .len()
-                .checked_sub(back - window.len())
-                .map(|at| self.recent[at]),
-        }
-    }
-
-    /// Appends the rest of the current loop to `window`, until the loop ends or the window has `limit` records; returns `None` if the block
-    /// is damaged.
+    /// Appends the rest of the current loop to `out`, until the loop ends or `out` is full; returns `None` if the block is damaged.
     ///
     /// Example with period 2 and the records `r 0`, `x 1`, `r 8`, `x 2` before it: `r 16`, `x 3`, `r 24`, `x 4`, ...
-    fn continue_loop(&mut self, window: &mut Vec<Record>, limit: usize) -> Option<()> {
+    fn continue_loop(&mut self, out: &mut Decoded) -> Option<()> {
         let period = usize::from(self.loop_period);
-        let count = (self.loop_left as usize).min(limit.saturating_sub(window.len()));
+        let from = out.end;
+        let count = (self.loop_left as usize).min(FULL.saturating_sub(from));
         self.loop_left -= count as u32;
-        // Records of the period that are continued at least once: all of them, unless fewer records than one period follow.
-        let active = period.min(count);
-        let mut templates = [Record::compute(0); LOOP_BATCH];
-        let (mut values, mut strides) = ([0_u64; LOOP_BATCH], [0_u64; LOOP_BATCH]);
-        for i in 0..active {
-            templates[i] = self.record_before(period - i, window)?;
-            values[i] = templates[i].value;
-            let before = self.record_before(2 * period - i, window)?;
-            let rounds_left = (count - i).div_ceil(period);
-            strides[i] = loop_stride(templates[i], before, rounds_left)?;
+        // Each record of the loop continues one that stands two periods before it.
+        if count > 0 && from - out.first < 2 * period {
+            return None;
         }
-        // A period of 2 or 3 records would make short inner loops. So records are computed in batches of as many rounds of the period as
-        // fit into the arrays, and from one batch to the next each value advances by `rounds` strides. The arrays begin one batch early.
-        //
-        // Example: the period's last records are `r 8`, `x 2`, their strides 8 and 1, and a batch is 3 rounds. Then `values` begins with
-        // -8, 0, 0, 1, 8, 2, and `strides` becomes 24, 3, 24, 3, 24, 3. Their sum is the first batch: 16, 3, 24, 4, 32, 5.
-        let rounds = if active == period {
-            LOOP_BATCH / period
-        } else {
-            1
-        };
-        let batch = rounds * active;
-        // Entry `i` is computed from entry `i % active`, so the loop runs in reverse and overwrites the first `active` entries last.
-        for i in (0..batch).rev() {
-            let (place, round) = (i % active, i / active);
-            let rounds_early = (rounds - 1 - round) as u64;
-            templates[i] = templates[place];
-            values[i] = values[place].wrapping_sub(strides[place].wrapping_mul(rounds_early));
-            strides[i] = strides[place].wrapping_mul(rounds as u64);
-        }
-        let (templates, strides) = (templates.get(..batch)?, strides.get(..batch)?);
-        let mut left = count;
-        while left > 0 {
-            // `values` is an array of its own: if each value were advanced in `templates`, a copy of the whole record would load more than
-            // what was just stored, and such a load cannot be forwarded from the store.
-            let parts = templates.iter().zip(strides).zip(&mut values).take(left);
-            window.extend(parts.map(|((&template, &stride), value)| {
-                *value = value.wrapping_add(stride);
-                Record {
-                    value: *value,
-                    ..template
-                }
-            }));
-            left = left.saturating_sub(batch);
+        let (rounds, rest) = (count / period, count % period);
+        let records = out.records.get_mut(..from + count)?;
+        let mut is_good = true;
+        // One place of the period after another, in all rounds: value and stride stay in registers.
+        for place in 0..period.min(count) {
+            let last = records[from + place - period];
+            let before = records[from + place - 2 * period];
+            let rounds = rounds + usize::from(place < rest);
+            let stride = last.value.wrapping_sub(before.value);
+            is_good &= (last.kind, last.size) == (before.kind, before.size)
+                && stays_in_range(last.value, stride, rounds, last.size);
+            let (mut value, mut at) = (last.value, from + place);
+            while let Some(record) = records.get_mut(at) {
+                value = value.wrapping_add(stride);
+                *record = Record { value, ..last };
+                at += period;
+            }
         }
         // The last period holds the last record of each kind in the loop.
-        for record in &window[window.len() - active..] {
+        for record in &records[from + count - period.min(count)..] {
             self.history.set_last(*record);
         }
-        Some(())
+        out.end = from + count;
+        is_good.then_some(())
     }
 
     /// Starts a loop of `count` records with `period`, and appends as much of it as fits; returns `None` if the block is damaged.
-    fn start_loop(
-        &mut self,
-        period: u8,
-        count: u16,
-        window: &mut Vec<Record>,
-        limit: usize,
-    ) -> Option<()> {
+    fn start_loop(&mut self, period: u8, count: u16, out: &mut Decoded) -> Option<()> {
         (self.loop_period, self.loop_left) = (period, count.into());
         if (1..=MAX_PERIOD).contains(&usize::from(period)) {
-            self.continue_loop(window, limit)
+            self.continue_loop(out)
         } else {
             None
         }
     }
 }
 
-/// Returns the stride from `before` to `last`; `None` if their kinds or sizes differ, or if one of the records that continue them in the
-/// next `rounds` rounds would pass either end of the address space.
-#[inline]
-fn loop_stride(last: Record, before: Record, rounds: usize) -> Option<u64> {
-    let stride = last.value.wrapping_sub(before.value);
-    let alike = (last.kind, last.size) == (before.kind, before.size);
-    (alike && stays_in_range(last.value, stride, rounds, last.size)).then_some(stride)
-}
-
-/// Returns whether `count` further accesses, each `stride` from the one before, stay within the addresses 0 to 2^64-1. Checking the last
-/// one is enough, because the addresses change in one direction only.
-#[inline]
+/// Returns whether `count` further accesses (at most [`MAX_RECORDS_PER_OP`]), each `stride` from the one before, stay within the addresses
+/// 0 to 2^64-1, in which the access at `value` lies. Checking the last one is enough, because the addresses change in one direction only.
+#[inline(always)]
 fn stays_in_range(value: u64, stride: u64, count: usize, size: u32) -> bool {
-    let end = i128::from(value) + i128::from(stride as i64) * count as i128;
-    (0..=i128::from(u64::MAX - u64::from(size.saturating_sub(1)))).contains(&end)
+    let last = u64::MAX - u64::from(size.saturating_sub(1));
+    let stride = stride as i64;
+    let length = stride.unsigned_abs();
+    let room = select_unpredictable(stride < 0, value, last.wrapping_sub(value));
+    // A product of 128 bits is slower; most have 64.
+    if length >> 48 == 0 {
+        length * count as u64 <= room
+    } else {
+        u128::from(length) * count as u128 <= u128::from(room)
+    }
 }
 
 /// Adds `stride` to the value of `record` and returns a copy.
@@ -214,8 +159,7 @@ struct OpInfo {
     size_from: u8,
     /// Index in [`History::addresses`] that receives the value; 7, which is never read, for computation.
     address_to: u8,
-    /// The [`Kind`] as a number.
-    kind: u8,
+    kind: Kind,
     /// Bytes of the distance's operand.
     distance_bytes: u8,
     /// Bytes of all operands.
@@ -246,6 +190,7 @@ const fn low_bytes(bytes: u8) -> u64 {
 
 /// Computes and returns the table entry of `op`.
 const fn op_info(op: u8) -> OpInfo {
+    const KINDS: [Kind; 4] = [Kind::Compute, Kind::Fetch, Kind::Read, Kind::Write];
     let (kind, distance, size) = (op & 3, op >> 2 & 7, op >> 5);
     let (distance_bytes, size_bytes) = (
         distance_code::BYTES[distance as usize],
@@ -280,93 +225,103 @@ const fn op_info(op: u8) -> OpInfo {
             zero
         },
         address_to: if compute { 7 } else { kind },
-        kind,
+        kind: KINDS[kind as usize],
         distance_bytes,
         operand_bytes: distance_bytes + size_bytes,
         special: run || op & control::MASK == control::BITS,
     }
 }
 
-/// Records of a loop that are computed together; at least [`MAX_PERIOD`].
-const LOOP_BATCH: usize = MAX_PERIOD;
-
 /// Records of a run that are computed together.
 const RUN_BATCH: usize = 8;
-
-/// Records that are decoded before they are copied to the window.
-const BATCH: usize = 128;
 
 /// The longest run in records: its length is one byte.
 pub(super) const MAX_RUN: usize = 255;
 
-/// Space for one batch, one run after it, and what is written past the end of the run, because a run is computed [`RUN_BATCH`] records at
-/// a time.
-pub(crate) type Scratch = [Record; BATCH + MAX_RUN + RUN_BATCH];
+/// Records that are decoded at once, unless the task ends. A run may add up to [`MAX_RUN`] - 1 more.
+const WINDOW: usize = 512;
 
-/// An empty [`Scratch`].
-pub(crate) const SCRATCH: Scratch = [Record::compute(0); BATCH + MAX_RUN + RUN_BATCH];
+/// The end of [`Decoded`] from which on nothing is added.
+const FULL: usize = RECENT + WINDOW;
 
-/// Appends records from `block` to `window` until `window` has at least `limit` records, or the task or the block ends, and returns which;
-/// `None` if the block is damaged. Batches and runs are appended as a whole, so `window` may pass `limit`, by less than [`BATCH`] +
-/// [`MAX_RUN`] records. `block` must end with [`PADDING`] zeros, after the bytes of the block itself.
-pub(crate) fn decode(
-    block: &[u8],
-    cursor: &mut Cursor,
-    window: &mut Vec<Record>,
-    limit: usize,
-    scratch: &mut Scratch,
-) -> Option<Stop> {
+/// Records that were decoded at once, behind the last ones that were decoded before them.
+#[derive(Clone, Debug)]
+pub(crate) struct Decoded {
+    /// Up to [`RECENT`] earlier records, then, from [`RECENT`] on, those that were decoded. Behind these there is space for a run, which is
+    /// computed [`RUN_BATCH`] records at a time.
+    records: [Record; FULL + MAX_RUN + RUN_BATCH],
+    /// Index of the first earlier record.
+    first: usize,
+    /// Index behind the last record.
+    end: usize,
+}
+
+impl Decoded {
+    /// Returns no records.
+    pub(crate) fn new() -> Box<Decoded> {
+        Box::new(Decoded {
+            records: [Record::compute(0); FULL + MAX_RUN + RUN_BATCH],
+            first: RECENT,
+            end: RECENT,
+        })
+    }
+
+    /// Forgets all records. What is decoded next continues at `cursor`.
+    pub(crate) fn begin(&mut self, cursor: &Cursor) {
+        self.first = RECENT - cursor.recent.len();
+        self.end = RECENT;
+        self.records[self.first..RECENT].copy_from_slice(&cursor.recent);
+    }
+
+    /// Stores in `cursor` what a continuation may refer to.
+    pub(crate) fn keep_recent(&self, cursor: &mut Cursor) {
+        let first = self.first.max(self.end.saturating_sub(RECENT));
+        cursor.recent.clear();
+        cursor
+            .recent
+            .extend_from_slice(&self.records[first..self.end]);
+    }
+
+    /// Returns the records that were decoded since [`Decoded::begin`].
+    pub(crate) fn records(&self) -> &[Record] {
+        &self.records[RECENT..self.end]
+    }
+}
+
+/// Appends records from `block` to `out` until it is full, or the task or the block ends, and returns which; `None` if the block is
+/// damaged. `block` must end with [`PADDING`] zeros, after the bytes of the block itself.
+pub(crate) fn decode(block: &[u8], cursor: &mut Cursor, out: &mut Decoded) -> Option<Stop> {
     let (head, rest) = block.split_first_chunk::<HEAD>()?;
     let (ops, operands) = rest.split_at_checked(u32::from_le_bytes(*head) as usize)?;
     if cursor.loop_left > 0 {
-        cursor.continue_loop(window, limit)?;
+        cursor.continue_loop(out)?;
     }
-    while window.len() < limit {
-        let (decoded, control_op) = decode_batch(ops, operands, cursor, scratch)?;
-        window.extend_from_slice(&scratch[..decoded]);
-        match control_op {
-            None => {}
-            Some(control::END) => return Some(Stop::End),
-            Some(control::NEXT_BLOCK) => return Some(Stop::NextBlock),
-            Some(control::LOOP) => {
-                let &[period, low, high] =
-                    operands.get(cursor.operand_at as usize..)?.first_chunk()?;
-                cursor.operand_at += 3;
-                cursor.start_loop(period, u16::from_le_bytes([low, high]), window, limit)?;
-            }
-            Some(_) => return None,
-        }
-    }
-    Some(Stop::Full)
-}
-
-/// Decodes records and runs into `scratch` until it has [`BATCH`] records or a control operation follows. Returns the number of records and
-/// the control operation.
-#[inline]
-fn decode_batch(
-    ops: &[u8],
-    operands: &[u8],
-    cursor: &mut Cursor,
-    scratch: &mut Scratch,
-) -> Option<(usize, Option<u8>)> {
-    let mut decoded = 0;
-    while decoded < BATCH {
+    while out.end < FULL {
         let rest = ops.get(cursor.op_at as usize..)?;
-        let count = decode_until_special(rest, operands, cursor, &mut scratch[decoded..BATCH])?;
+        let records = out.records.get_mut(out.end..FULL)?;
+        let count = decode_until_special(rest, operands, cursor, records)?;
         cursor.op_at += count as u32;
-        decoded += count;
-        if decoded == BATCH {
+        out.end += count;
+        if out.end == FULL {
             break;
         }
         // A special operation follows. (A block that ends here, without a control operation, is damaged.)
-        let op = *ops.get(cursor.op_at as usize)?;
+        let op = *rest.get(count)?;
         cursor.op_at += 1;
-        if op & control::MASK == control::BITS {
-            return Some((decoded, Some(op)));
+        match op {
+            control::END => return Some(Stop::End),
+            control::NEXT_BLOCK => return Some(Stop::NextBlock),
+            control::LOOP => {
+                let &[period, low, high] =
+                    operands.get(cursor.operand_at as usize..)?.first_chunk()?;
+                cursor.operand_at += 3;
+                cursor.start_loop(period, u16::from_le_bytes([low, high]), out)?;
+            }
+            _ if op & control::MASK == control::BITS => return None,
+            _ => out.end += decode_run(op, operands, cursor, out.records.get_mut(out.end..)?)?,
         }
-        decoded += decode_run(op, operands, cursor, &mut scratch[decoded..])?;
     }
-    Some((decoded, None))
+    Some(Stop::Full)
 }
 
 /// Faults of decoded records, collected without a branch and checked once a batch.
@@ -393,9 +348,8 @@ fn decode_record(
     history: &mut History,
     faults: &mut Faults,
 ) -> (Record, u64, u32) {
-    const KINDS: [Kind; 4] = [Kind::Compute, Kind::Fetch, Kind::Read, Kind::Write];
     // The masks of indices here and below change no index; with them the compiler leaves out bounds checks.
-    let kind = usize::from(info.kind & 3);
+    let kind = info.kind as usize;
     let distance_base = history.sizes_and_distances[usize::from(info.distance_from & 15)];
     let distance = distance_base
         .wrapping_add(word(bytes, 0) & info.distance_mask)
@@ -415,7 +369,7 @@ fn decode_record(
         Record {
             value,
             size: size as u32,
-            kind: KINDS[kind],
+            kind: info.kind,
         },
         distance,
         operand,

@@ -1,6 +1,6 @@
 //! The worked example of the module's documentation, and the limits of each code.
 
-use super::{Cursor, Encoder, PADDING, SCRATCH, Stop, decode};
+use super::{Cursor, Decoded, Encoder, PADDING, Stop, decode};
 use crate::Record;
 use crate::blocks::BlockWriter;
 
@@ -19,10 +19,10 @@ fn encode(records: &[Record]) -> Vec<u8> {
 
 fn decode_all(block: &[u8]) -> Vec<Record> {
     let padded = [block, &[0; PADDING]].concat();
-    let (mut cursor, mut window) = (Cursor::at(0, 0), Vec::new());
-    let stop = decode(&padded, &mut cursor, &mut window, 512, &mut SCRATCH.clone());
-    assert_eq!(stop, Some(Stop::End));
-    window
+    let (mut cursor, mut decoded) = (Cursor::at(0, 0), Decoded::new());
+    decoded.begin(&cursor);
+    assert_eq!(decode(&padded, &mut cursor, &mut decoded), Some(Stop::End));
+    decoded.records().to_vec()
 }
 
 #[test]

@@ -28,11 +28,8 @@ use tanada_policy::{Origin, Ready};
 /// Searches of a worker, after which a task that it does not find is not there.
 const MANY_SEARCHES: u64 = 100;
 
-/// Time between two checks of a waiting thread whether the policy has lost tasks.
+/// Time between two checks of a waiting thread whether the policy has lost tasks, while all workers are idle or wait.
 pub(crate) const LOST_CHECK: Duration = Duration::from_millis(100);
-
-/// The longest time between two such checks, after many at which workers were at work.
-const RARE_CHECK: Duration = Duration::from_millis(1600);
 
 /// The time for which a thread outside waits for the end of a graph before it sleeps.
 const SPIN: Duration = Duration::from_micros(50);
@@ -442,8 +439,10 @@ impl Context<'_> {
         self.pool.wait_in_a_task(|| {
             // Parts may have taken the token of `unpark` that came with the end.
             while !self.graph.has_ended() && !worker.is_called() && !worker.may_have_threads() {
-                parking::park_timeout(LOST_CHECK);
-                self.graph.look_for_stall(self.pool, stall);
+                if !stall.rests(self.pool) {
+                    parking::park_timeout(LOST_CHECK);
+                    self.graph.look_for_stall(self.pool, stall);
+                }
                 let next = self.take_next(worker);
                 if next.is_some() {
                     return next;
@@ -477,17 +476,15 @@ impl GraphCore {
         let mut suspicion = self.suspicion.lock();
         suspicion.checks = 0;
         let mut blocked = Blocked::default();
-        let mut pause = LOST_CHECK;
         while !self.has_ended() {
-            parking::park_timeout(pause);
+            if stall.rests(pool) {
+                suspicion.checks = 0;
+                continue;
+            }
+            parking::park_timeout(LOST_CHECK);
             self.look_for_stall(pool, &mut stall);
             pool.look_for_blocked(&mut blocked);
             let lost = self.resolvers.load(Ordering::Relaxed) == 0 && suspicion.grows(pool);
-            // While workers are at work there is nothing to look for, so this thread looks ever more rarely.
-            pause = match suspicion.checks == 0 && stall.is_at_work() && !pool.is_governed() {
-                true => (2 * pause).min(RARE_CHECK),
-                false => LOST_CHECK,
-            };
             if lost && !self.has_ended() {
                 let why = || GraphError::PolicyLost {
                     policy: pool.policy.clone(),

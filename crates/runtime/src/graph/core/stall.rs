@@ -5,6 +5,7 @@
 
 use super::GraphCore;
 use crate::error::TaskNames;
+use crate::parking;
 use crate::pool::PoolShared;
 use crate::process;
 use std::sync::atomic::Ordering;
@@ -22,6 +23,8 @@ pub(super) struct Stall<'a> {
     own: Option<&'a PoolShared>,
     /// Whether the thread is counted as waiting there: unless it waits for a pool that is at work.
     counted: bool,
+    /// Whether the thread has checked.
+    has_looked: bool,
     /// Checks in a row at which no worker of the pool was at work.
     checks: u32,
     /// The number of them at which the thread reports.
@@ -35,6 +38,7 @@ impl<'a> Stall<'a> {
         let mut stall = Stall {
             own,
             counted: false,
+            has_looked: false,
             checks: 0,
             due: CHECKS,
             said: String::new(),
@@ -43,30 +47,49 @@ impl<'a> Stall<'a> {
         stall
     }
 
-    /// Returns whether workers of the pool were at work at the last check.
-    pub(super) fn is_at_work(&self) -> bool {
-        self.checks == 0
+    /// Parks this thread, without a limit, as long as workers of `pool` are at work, since there is nothing to look for. Returns false, and
+    /// does not park, if the thread is to look from time to time.
+    pub(super) fn rests(&mut self, pool: &PoolShared) -> bool {
+        // Threads that wait for each other's pools may have begun one after the other. Before this one says that its own pool is at work
+        // because the other one is, whoever waits there must have the time to see that it waits here.
+        let is_early = self.own.is_some() && !self.has_looked;
+        if is_early || pool.must_be_looked_at() {
+            self.count(true);
+            return false;
+        }
+        let _watching = pool.sleep.watch();
+        if pool.must_be_looked_at() {
+            self.count(true);
+            return false;
+        }
+        self.is_at_work();
+        parking::park();
+        true
+    }
+
+    fn is_at_work(&mut self) {
+        (self.checks, self.due) = (0, CHECKS);
+        self.count(false);
     }
 
     fn count(&mut self, waits: bool) {
         match self.own {
-            Some(own) if waits && !self.counted => own.waiting.fetch_add(1, Ordering::Relaxed),
-            Some(own) if !waits && self.counted => own.waiting.fetch_sub(1, Ordering::Relaxed),
-            _ => 0,
-        };
+            Some(own) if waits && !self.counted => own.sleep.begin_wait(),
+            Some(own) if !waits && self.counted => own.sleep.end_wait(),
+            _ => {}
+        }
         self.counted = waits;
     }
 
     /// Checks once more. Returns true whenever all workers of `pool` have been idle, or in tasks that wait, for [`CHECKS`] further checks,
     /// the first time for [`LATER`] more for each of the `around` graphs.
     fn is_due(&mut self, pool: &PoolShared, around: u32) -> bool {
-        let unoccupied = pool.sleep.count_idle() + pool.waiting.load(Ordering::Relaxed);
-        let stalled = unoccupied >= usize::from(pool.placement.workers());
-        self.count(stalled);
-        if !stalled {
-            (self.checks, self.due) = (0, CHECKS);
+        self.has_looked = true;
+        if !pool.sleep.stands_still() {
+            self.is_at_work();
             return false;
         }
+        self.count(true);
         self.checks += 1;
         let due = self.checks >= self.due.saturating_add(around.saturating_mul(LATER));
         if due {

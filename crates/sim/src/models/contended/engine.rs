@@ -4,8 +4,9 @@ use super::background::Stream;
 use super::call::{self, Addresses, LockOf, Step};
 use super::core::{Call, Core, Rest, State};
 use super::layout::Layout;
-use super::levels::{Levels, MOST_AHEAD, Meter, Use};
+use super::levels::{Levels, Meter};
 use super::lull::Lull;
+use super::taking::{Front, Taken, Taking, lines};
 use crate::SimError;
 use crate::counts::contention::CallUse;
 use crate::counts::tally::CoreTally;
@@ -14,21 +15,10 @@ use crate::machine::contended::Costs;
 use crate::models::Simulation;
 use crate::observer::Run;
 use crate::parts::events::{Events, Kind as Event};
-use crate::parts::hierarchy::{Stop, path_index};
+use crate::parts::hierarchy::path_index;
 use crate::parts::lock::Lock;
-use crate::parts::source;
 use tanada_policy::{Dispatcher, Wake, WorkerId};
 use tanada_trace::{Kind, Record};
-
-/// The first cache of a path, as the inner loop sees it.
-#[derive(Clone, Copy, Debug)]
-struct Front {
-    stop: Stop,
-    /// Only this core looks lines up in it.
-    private: bool,
-    /// Only this core changes what it holds, so that hits need no order.
-    ahead: bool,
-}
 
 /// Counts lookups and waits of the running task.
 impl Meter for CoreTally {
@@ -46,9 +36,6 @@ impl Meter for CoreTally {
         self.memory_queue += cycles;
     }
 }
-
-/// From this time on nothing is done ahead of time: no hit may take a clock past its end.
-const LAST_AHEAD: Cycle = Cycle::MAX - (1 << 40);
 
 /// Records of at least this many lines count as long.
 const LONG: u64 = 4096;
@@ -306,69 +293,24 @@ impl<'a, D: Dispatcher> Engine<'a, D> {
         }
         let core = &mut self.cores[index];
         let fronts = &self.fronts[index];
-        let hit = self.sim.machine.hit_cycles;
+        let taking = Taking {
+            fronts: *fronts,
+            hit: self.sim.machine.hit_cycles,
+            last,
+            time: core.time,
+            ahead: &mut self.levels.ahead[index].uses,
+        };
         let records = core.source.records(&mut self.sim.reader)?;
-        let (mut done, mut time, mut accesses) = (0, core.time, [0; 2]);
-        let (mut late, mut touches) = (false, 0);
-        let ahead = &mut self.levels.ahead[index].uses;
-        for record in records {
-            done += 1;
-            let fetch = path_index(record.kind);
-            let cycles = match (record.kind, &fronts[fetch]) {
-                (Kind::Compute, _) => record.value,
-                (_, None) => hit,
-                (access, Some(front)) => {
-                    let mut rest = lines(*record, front.stop);
-                    let write = access == Kind::Write;
-                    let simple = front.private && (front.ahead || (!write && time <= last));
-                    let cache = &mut self.levels.caches[front.stop.cache as usize];
-                    let mut hits = false;
-                    if rest.left == 1 && simple {
-                        hits = cache.use_one(rest.line, write);
-                        rest.misses = !hits;
-                    } else if rest.left == 1
-                        && !write
-                        && front.private
-                        && ahead.len() < MOST_AHEAD
-                        && time < LAST_AHEAD
-                    {
-                        // Not due yet, and another core may remove the line before it is.
-                        let way = cache.use_undoably(rest.line);
-                        rest.misses = way.is_none();
-                        if let Some(way) = way {
-                            hits = true;
-                            ahead.push(Use {
-                                line: rest.line,
-                                time,
-                                way: way as u32,
-                                records: done as u32 - 1,
-                                hits: accesses.map(|hits: u64| hits as u32),
-                            });
-                        }
-                    }
-                    if !hits {
-                        if !ahead.is_empty() {
-                            done -= 1;
-                            break;
-                        }
-                        touches = rest.left;
-                        core.rest = rest;
-                        break;
-                    }
-                    accesses[fetch] += 1;
-                    hit
-                }
-            };
-            let Some(then) = time.checked_add(cycles) else {
-                late = ahead.is_empty();
-                if !late {
-                    // The record waits until it is due. If it is a hit, then of a fetch, which may be looked up again.
-                    done -= 1;
-                    accesses[fetch] -= u64::from(record.kind != Kind::Compute);
-                }
-                break;
-            };
-            time = then;
+        let Taken {
+            done,
+            time,
+            accesses,
+            late,
+            rest,
+        } = taking.run(records, &mut self.levels.caches);
+        let touches = rest.map_or(0, |rest| rest.left);
+        if let Some(rest) = rest {
+            core.rest = rest;
         }
         let ahead = &mut self.levels.ahead[index];
         ahead.records = done;
@@ -784,17 +726,5 @@ fn lock<'a>(pool: &'a mut Lock, seats: &'a mut [Lock], of: LockOf) -> &'a mut Lo
     match of {
         LockOf::Pool => pool,
         LockOf::Seat(core) => &mut seats[core.index()],
-    }
-}
-
-/// Returns the lines that a record touches.
-#[inline]
-fn lines(record: Record, stop: Stop) -> Rest {
-    let (first, last) = source::lines(&record, u32::from(stop.shift));
-    Rest {
-        access: record.kind,
-        line: first,
-        left: last - first + 1,
-        misses: false,
     }
 }

@@ -7,6 +7,7 @@ mod engine;
 mod layout;
 mod levels;
 mod lull;
+mod taking;
 
 use super::Simulation;
 use crate::SimError;

@@ -3,7 +3,10 @@
 use super::Uniform;
 use crate::SimError;
 use crate::counts::bound::Bound;
+use crate::counts::outcome::Count;
+use crate::machine::Machine;
 use crate::parts::cache::Lookup;
+use crate::parts::events::Kind as Event;
 use crate::parts::hierarchy::{Hierarchy, Prefix, Stop, path_index};
 use std::hint::select_unpredictable;
 use tanada_policy::Dispatcher;
@@ -53,7 +56,124 @@ impl ShortPath {
     }
 }
 
+/// The one shared cache of a machine on which every request comes from a private first level and goes to this cache. Most machines of the
+/// uniform model are such, and merging has its fastest form for them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sole {
+    cache: usize,
+    table: usize,
+    shift: u32,
+    miss_cycles: u64,
+}
+
+/// From this clock on, and with more cycles a miss than [`MOST_SIMPLE`], requests are merged by the form that looks for overflows.
+const LAST_SIMPLE: u64 = 1 << 62;
+
+/// With at most this, the requests of a record, 4,096 at most, cost less than 2^61 cycles.
+const MOST_SIMPLE: u64 = 1 << 40;
+
+impl Sole {
+    /// Returns the cache, if the paths of all cores are such.
+    pub(super) fn of_all(paths: &[[ShortPath; 2]], machine: &Machine) -> Option<Sole> {
+        let mut all = paths.iter().flatten();
+        let first = all.next()?.shared;
+        let alike = |path: &ShortPath| path.private.is_some() && path.shared.cache == first.cache;
+        let miss_cycles = machine.caches.get(usize::from(first.table))?.miss_cycles;
+        let is_sole = paths.iter().flatten().all(alike) && miss_cycles <= MOST_SIMPLE;
+        is_sole.then_some(Sole {
+            cache: first.cache as usize,
+            table: usize::from(first.table),
+            shift: u32::from(first.shift),
+            miss_cycles,
+        })
+    }
+}
+
+/// What a loop of merges left to its caller.
+enum Left {
+    /// The first event of all, which is no simple request.
+    First(Option<(u64, usize)>),
+    /// The last request of the core's window is merged.
+    Window(usize),
+}
+
 impl<D: Dispatcher> Uniform<'_, D> {
+    /// Merges requests as long as the first event of all is a simple one: the request of a short record to the only shared cache, early
+    /// enough that no clock overflows. Returns the first event that is none.
+    #[inline(always)]
+    pub(super) fn merge_simple(
+        &mut self,
+        mut first: Option<(u64, usize)>,
+    ) -> Result<Option<(u64, usize)>, SimError> {
+        let Some(sole) = self.sole else {
+            return Ok(first);
+        };
+        loop {
+            let left = match self.hierarchy.caches[sole.cache].form() {
+                Some((4, true)) => self.merge_packed::<4, true>(sole, first),
+                Some((8, true)) => self.merge_packed::<8, true>(sole, first),
+                Some((16, true)) => self.merge_packed::<16, true>(sole, first),
+                _ => return Ok(first),
+            };
+            first = match left {
+                Left::First(first) => return Ok(first),
+                Left::Window(core) => self.schedule_next_window(core)?,
+            };
+        }
+    }
+
+    /// As [`Uniform::merge_simple`], for a shared cache whose form is known to the compiler, and up to the end of a window.
+    #[inline(never)]
+    fn merge_packed<const WAYS: usize, const LRU: bool>(
+        &mut self,
+        sole: Sole,
+        mut first: Option<(u64, usize)>,
+    ) -> Left {
+        let Some(mut cache) = self.hierarchy.caches[sole.cache].packed::<WAYS, LRU>() else {
+            return Left::First(first);
+        };
+        while let Some((_, core)) = first {
+            let this = &mut self.cores[core];
+            let mut pending = this.window.pending().iter();
+            let Some(mut request) = pending.next() else {
+                break; // the task ends
+            };
+            if this.clock >= LAST_SIMPLE || this.window.has_pieces() {
+                break;
+            }
+            let record = request.record;
+            let (mut merged, mut misses, mut writebacks) = (0, 0, 0);
+            let next = loop {
+                if request.writes_back {
+                    cache.mark_dirty(request.victim >> sole.shift);
+                }
+                let found = cache.look_up(request.address >> sole.shift, false);
+                merged += 1;
+                misses += u64::from(found != Lookup::Hit);
+                writebacks += u64::from(matches!(found, Lookup::MissEvicting(_)));
+                match pending.next() {
+                    Some(next) if next.record == record => request = next,
+                    next => break next,
+                }
+            };
+            let clock = this.clock + misses * sole.miss_cycles;
+            let time = next.map(|next| clock.checked_add(next.offset));
+            this.clock = clock;
+            this.window.mark_merged(merged);
+            self.sim.tally.cores[core].task[sole.table] += Count {
+                accesses: merged as u64,
+                misses,
+            };
+            self.hierarchy.writebacks += writebacks;
+            match time.flatten() {
+                Some(time) => first = self.events.schedule(core, time, Event::Act),
+                // The window ends here, or the clock overflows, which `schedule_next_window` reports.
+                None => return Left::Window(core),
+            }
+        }
+        Left::First(first)
+    }
+
     /// Performs all requests of the core's next record, which is due.
     #[inline(always)]
     pub(super) fn merge(&mut self, core: usize) -> Result<(), SimError> {

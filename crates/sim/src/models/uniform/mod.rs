@@ -11,7 +11,7 @@ use crate::parts::hierarchy::{Hierarchy, path_index};
 use crate::parts::source::Source;
 use crate::{Outcome, SimError};
 use first_level::PIECE_LINES;
-use merge::ShortPath;
+use merge::{ShortPath, Sole};
 use tanada_policy::{Dispatcher, Origin, WorkerId};
 use window::{Costs, PrivateLevels, Window};
 
@@ -33,6 +33,8 @@ struct Uniform<'a, D: Dispatcher> {
     hierarchy: Hierarchy,
     /// The paths of each core, if all paths of the machine are short; else empty.
     short_paths: Vec<[ShortPath; 2]>,
+    /// The only shared cache, if all paths are private caches in front of it.
+    sole: Option<Sole>,
     /// The pending event of a busy core: the next record with requests, or the finish of its task.
     events: Events,
     cores: Vec<Core>,
@@ -51,8 +53,10 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
         if sim.options.merge_everything {
             hierarchy.make_all_shared();
         }
+        let short_paths = ShortPath::of_all(&hierarchy);
         Uniform {
-            short_paths: ShortPath::of_all(&hierarchy),
+            sole: Sole::of_all(&short_paths, sim.machine),
+            short_paths,
             hierarchy,
             events: Events::new(cores),
             cores: (0..cores).map(|_| Core::default()).collect(),
@@ -63,7 +67,7 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
 
     fn run(mut self) -> Result<Outcome, SimError> {
         let mut first = self.start()?;
-        while let Some((now, core)) = first {
+        while let Some((now, core)) = self.merge_simple(first)? {
             first = self.step(core, now)?;
         }
         self.outcome()
@@ -166,7 +170,7 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
                 return Err(self.overflow(core));
             };
             this.clock = clock;
-            let records = this.source.records(&mut self.sim.reader)?;
+            let records = this.source.borrow_records(&mut self.sim.reader)?;
             if records.is_empty() {
                 this.finish_is_next = true;
                 return Ok(self.events.schedule(core, clock, Event::Act));
@@ -179,7 +183,7 @@ impl<'a, D: Dispatcher> Uniform<'a, D> {
                 costs: &self.costs,
             };
             let filled = this.window.fill(records, u64::MAX - clock, levels);
-            this.source.take(filled);
+            this.source.take_of(&self.sim.reader, filled);
             if this.window.overflows() {
                 return Err(self.overflow(core));
             }
