@@ -450,6 +450,62 @@ fn waits_do_not_pile_up_without_bound() {
 }
 
 #[test]
+fn frames_of_kept_forks_are_small() {
+    const LEVELS: usize = 1_000;
+    /// Returns an address in the frame of the last level.
+    fn comb(levels: usize) -> usize {
+        let here = 0_u8;
+        match levels {
+            0 => std::ptr::from_ref(std::hint::black_box(&here)).addr(),
+            _ => fork::join_context(|_| comb(levels - 1), |_| ()).0,
+        }
+    }
+    let taken = fork::install(&pool(1), || {
+        let here = 0_u8;
+        std::ptr::from_ref(std::hint::black_box(&here)).addr() - comb(LEVELS)
+    });
+    // A release build takes a third of a kilobyte a level: 5,000 levels have to fit on a stack of 2 MiB.
+    let most = if cfg!(debug_assertions) { 1_024 } else { 400 };
+    let each = taken / LEVELS;
+    assert!(each < most, "{each} bytes a level");
+}
+
+#[test]
+fn small_jobs_of_an_unbalanced_tree_are_caught_in_piles() {
+    /// Counts the nodes of a tree in which a node has eight children with the probability 0.1248.
+    fn nodes(name: u64, children: u64, ran: &AtomicUsize) {
+        ran.fetch_add(1, Relaxed);
+        fn each(name: u64, first: u64, last: u64, ran: &AtomicUsize) {
+            if last - first > 1 {
+                let middle = first.midpoint(last);
+                fork::join(
+                    || each(name, first, middle, ran),
+                    || each(name, middle, last, ran),
+                );
+                return;
+            }
+            let mut child = (name + last).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            child = (child ^ (child >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            child ^= child >> 29;
+            nodes(child >> 1, if child % 10_000 < 1_248 { 8 } else { 0 }, ran);
+        }
+        if children > 0 {
+            each(name, 0, children, ran);
+        }
+    }
+    let serial = AtomicUsize::new(0);
+    fork::install(&pool(1), || nodes(1, 200, &serial));
+    for workers in WORKERS {
+        let pool = pool(workers);
+        for _ in 0..5 {
+            let ran = AtomicUsize::new(0);
+            fork::install(&pool, || nodes(1, 200, &ran));
+            assert_eq!(ran.into_inner(), serial.load(Relaxed));
+        }
+    }
+}
+
+#[test]
 fn yields_run_what_was_spawned() {
     assert_eq!(fork::yield_now(), None);
     assert_eq!(fork::yield_local(), None);

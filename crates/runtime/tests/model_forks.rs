@@ -45,7 +45,7 @@ impl Pool {
     /// As `WorkerCore::push_fork`, at the stack address `sp`.
     fn push(&self, me: usize, sp: usize, reach: &Reach) -> Option<Base> {
         let kept = self.forks.fetch_add(1, SeqCst) + 1;
-        match self.demand.announce(&self.sleep) {
+        match self.demand.announce(&self.sleep) && self.demand.wants_more(|| kept, &self.sleep) {
             true => None,
             false => self.demand.set(me, sp, kept, reach, &self.sleep),
         }
@@ -55,6 +55,10 @@ impl Pool {
     fn work(&self, me: usize, ends: impl Fn(usize)) {
         loop {
             if self.take() {
+                // As `WorkerCore::steal_more`: of two that it catches, one lies in its own deque.
+                if self.take() {
+                    self.forks.fetch_add(1, SeqCst);
+                }
                 let left = || self.forks.load(SeqCst) > 0;
                 self.demand.leave(&self.sleep, me, &self.sleep, left);
                 let ran = self.ran.fetch_add(1, SeqCst) + 1;
@@ -98,7 +102,8 @@ fn request(forks: usize) {
     let push = |depth| pool.push(0, SP - depth * 2 * WINDOW, &reach);
     let mut bases: Vec<Option<Base>> = (0..forks).map(push).collect();
     for base in bases.drain(1..).rev().flatten() {
-        pool.demand.clear(0, base, &reach, &pool.sleep);
+        let kept = || pool.forks.load(SeqCst);
+        pool.demand.clear(0, base, kept, &reach, &pool.sleep);
     }
     while !pool.sleep.is_anyone_idle() {
         thread::yield_now();
@@ -184,7 +189,8 @@ fn all_run(workers: usize, total: usize) {
     let reach = Reach::new(false);
     for _ in 0..total {
         if let Some(before) = pool.push(0, SP, &reach) {
-            pool.demand.clear(0, before, &reach, &pool.sleep);
+            let kept = || pool.forks.load(SeqCst);
+            pool.demand.clear(0, before, kept, &reach, &pool.sleep);
         }
     }
     pool.demand.waits.begin_search(0);

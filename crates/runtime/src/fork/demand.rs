@@ -12,20 +12,25 @@
 //!   limit is 0, and the next fork is the base; but if that closure was short, forks below its place are plain, and the next one above it
 //!   is the base: bases climb from small parts of a recursion to larger ones. How far the limit lies below the base, from `NEAR` to `FAR`,
 //!   depends on how long the pieces of the recursion take ([`reach`](super::reach)). A job that a worker runs has bases of its own.
-//! - A worker is *hungry* if it sleeps or searches. As long as one is, limits are 0, every fork is kept, and the oldest is stolen first.
-//!   So are some more forks after that (`fork/shared.rs`), and all while many lie in the deque. Then the next one is the base.
+//! - A worker is *hungry* if it sleeps or searches. As long as one is, limits are 0, every fork is kept, and the oldest is stolen first;
+//!   but beside one that searches a worker has bases again when `ENOUGH` forks lie in its deque: the other finds these. A few more forks
+//!   are kept after that (`fork/shared.rs`), and all while many lie in the deque, unless they come and go as fast as in the depth of an
+//!   unbalanced tree ([`reach`](super::reach)). Then the next one is the base.
 //!
 //! So a deep recursion on busy workers costs calls, and one on workers of which some are idle costs what a work-stealing deque costs.
 //! The limit lies here and not in thread-local storage, because a thief may write it when the thread has ended.
 //!
 //! # No request is lost
-//! *If a worker is hungry, no worker's limit stays above 0: it is 0, or its owner or the hungry worker is about to store 0.*
+//! *If a worker sleeps, no worker's limit stays above 0: it is 0, or its owner or the sleeper is about to store 0. If a worker searches,
+//! the same holds, or the limit was stored when forks lay in the owner's deque, which the searching one finds; and it asks again before
+//! it sleeps.*
 //!
-//! The owner stores a limit `x > 0` ([`Demand::set`]), then loads who is idle; if anybody is, it stores 0. The hungry worker announces
-//! itself (it counts itself as searching, or sets its bit), then loads each limit and stores 0 if it is not 0 ([`Demand::request`]); a
-//! worker that goes to sleep has set its bit before it stops being counted, so it is announced without a break. All of these are
-//! sequentially consistent. If the hungry worker's load sees `x`, it stores 0 after it. If it does not see `x`, the load comes before the
-//! owner's store in the total order, and so does the announcement; the owner's load of who is idle comes after the store and sees it. ∎
+//! The owner stores a limit `x > 0` ([`Demand::set`]), then loads who is idle; if anybody is hungry for more than what lies in its deque
+//! ([`Demand::wants_more`]), it stores 0. The hungry worker announces itself (it counts itself as searching, or sets its bit), then loads
+//! each limit and stores 0 if it is not 0 ([`Demand::request`]); a worker that goes to sleep has set its bit before it stops being counted,
+//! so it is announced without a break, and asks once more after that. All of these are sequentially consistent. If the hungry worker's
+//! load sees `x`, it stores 0 after it. If it does not see `x`, the load comes before the owner's store in the total order, and so does the
+//! announcement; the owner's load of who is idle comes after the store and sees it. ∎
 //! A limit that the owner sets to 0 by itself asks for nothing, so that store needs no order.
 //!
 //! # No fork is overlooked
@@ -59,8 +64,11 @@ pub const WINDOW: usize = 16 << 10;
 /// part of it, and what is plain on the way down is out of reach on the way up.
 const MANY: usize = 32;
 
+/// Forks in the deque of a worker that are enough for those that search. shuttle explores few forks.
+pub const ENOUGH: usize = if cfg!(shuttle) { 2 } else { MANY };
+
 /// Bytes of stack below the base in which forks are kept, at least.
-pub const NEAR: usize = 2 << 10;
+pub const NEAR: usize = 1 << 10;
 
 /// The same, at most.
 pub const FAR: usize = 64 << 10;
@@ -88,10 +96,14 @@ impl Demand {
         &self.limits[me].0
     }
 
-    /// Returns whether a worker of the pool, whose sleepers `sleep` knows, is hungry.
+    /// Returns whether a worker of the pool, whose sleepers `sleep` knows, is hungry for more than what lies in the deque of a worker that
+    /// forks: `kept` forks.
     #[inline]
-    pub fn is_anyone_hungry(&self, sleep: &Sleep) -> bool {
-        sleep.is_anyone_idle() || self.waits.is_anyone_idle()
+    pub fn wants_more(&self, kept: impl FnOnce() -> usize, sleep: &Sleep) -> bool {
+        let searching = || sleep.is_anyone_searching() || self.waits.is_anyone_searching();
+        (searching() && kept() < ENOUGH)
+            || sleep.is_anyone_asleep()
+            || self.waits.is_anyone_asleep()
     }
 
     /// A fork was pushed or a job was injected: wakes a worker unless some search. Returns whether a worker was hungry.
@@ -121,11 +133,11 @@ impl Demand {
         let is_near = |limit| sp.saturating_add(WINDOW) > limit;
         if now != 0 && reach.has_base() && is_near(now) {
             if let Some(limit) = reach.keep() {
-                self.store(me, limit, sleep);
+                self.store(me, limit, || kept, sleep);
             }
             return None;
         }
-        if kept >= MANY {
+        if kept >= MANY && !reach.churns(kept) {
             return None;
         }
         if now == 0 {
@@ -134,28 +146,35 @@ impl Demand {
         }
         let before = reach.begin(sp);
         if let Some(limit) = reach.limit() {
-            self.store(me, limit, sleep);
+            self.store(me, limit, || kept, sleep);
         }
         Some(before)
     }
 
-    /// Sets the limit of worker `me`, which calls this, to `to`; to 0 if a worker is hungry.
+    /// Sets the limit of worker `me`, which calls this and in whose deque `kept` forks lie, to `to`; to 0 if a worker is hungry for more.
     #[inline]
-    fn store(&self, me: usize, to: usize, sleep: &Sleep) {
+    fn store(&self, me: usize, to: usize, kept: impl FnOnce() -> usize, sleep: &Sleep) {
         let limit = self.limit(me);
         limit.store(to, SeqCst);
-        if self.is_anyone_hungry(sleep) {
+        if self.wants_more(kept, sleep) {
             limit.store(0, Relaxed);
         }
     }
 
-    /// The first closure of the base of worker `me` has returned: the one `before` is the base again.
+    /// The first closure of the base of worker `me`, in whose deque `kept` forks lie, has returned: the one `before` is the base again.
     #[inline]
-    pub fn clear(&self, me: usize, before: Base, reach: &Reach, sleep: &Sleep) {
+    pub fn clear(
+        &self,
+        me: usize,
+        before: Base,
+        kept: impl FnOnce() -> usize,
+        reach: &Reach,
+        sleep: &Sleep,
+    ) {
         let limit = self.limit(me);
         match reach.end(before) {
             None => limit.store(0, Relaxed),
-            Some(to) if limit.load(Relaxed) != 0 => self.store(me, to, sleep),
+            Some(to) if limit.load(Relaxed) != 0 => self.store(me, to, kept, sleep),
             // A worker has asked.
             Some(_) => {}
         }

@@ -5,7 +5,7 @@ use super::enter::on_worker;
 use super::job::StackJob;
 use super::latch::{ForkLatch, Latch};
 use super::record::Forked;
-use super::share::Fork;
+use super::watch::Watch;
 use crate::pool::Pool;
 use crate::worker::{WorkerCore, plain_limit, stack_pointer};
 use std::cell::OnceCell;
@@ -195,29 +195,20 @@ where
     RB: Send,
 {
     let decided = worker.decide(&said.hints);
-    let shared = OnceCell::<Fork>::new();
-    let _ends = Ends {
-        worker,
-        fork: &shared,
-    };
-    let recorded = OnceCell::<Box<Forked>>::new();
+    // Empty of most forks.
+    let watch = OnceCell::<Box<Watch<'_>>>::new();
     let fork = StackJob::new(
         worker.graph.running(),
         ForkLatch::new(worker),
         |worker: &WorkerCore, migrated| {
-            let forked = recorded.get();
-            let _running = forked.and_then(|forked| forked.second(worker.forks.lane.as_ref()));
+            let _running = watch.get().map(|watch| watch.second_begins(worker));
             let _depth = worker.at_depth_of(decided);
-            let _share = worker.runs_second(shared.get());
             second(FnContext::new(migrated))
         },
     );
-    if let Some(fork) = worker.share(fork.code(), said.works) {
-        drop(shared.set(fork));
-    }
-    if let Some(lane) = &worker.forks.lane {
-        let forked = lane.forks(fork.code(), std::any::type_name::<B>());
-        drop(recorded.set(forked));
+    if worker.forks.watches {
+        let name = std::any::type_name::<B>();
+        drop(watch.set(worker.watch(fork.code(), name, said.works)));
     }
     let mut is_dealt = false;
     let plain = decided.is_some_and(|decided| decided.plain);
@@ -226,21 +217,21 @@ where
     } else {
         // SAFETY: the job does not move, and this function neither returns nor unwinds before it has run or this thread has its right back.
         let right = unsafe { fork.ready(decided.map_or(0, |decided| decided.depth)) };
-        match shared.get() {
-            Some(Fork::Divided(divided)) => {
+        match watch.get().and_then(|watch| watch.divided()) {
+            Some(divided) => {
                 is_dealt = worker.push_shared(divided, right);
                 None
             }
-            _ => worker.push_fork(right, stack_pointer()),
+            None => worker.push_fork(right, stack_pointer()),
         }
     };
     let result = catch_unwind(AssertUnwindSafe(|| {
+        let _running = watch.get().and_then(|watch| watch.first_begins());
         let _depth = worker.at_depth_of(decided);
-        let _share = worker.runs_first(shared.get());
         first(FnContext::new(injected))
     }));
-    if let (Some(lane), Some(forked)) = (&worker.forks.lane, recorded.get()) {
-        lane.first_ended(forked);
+    if let Some(watch) = watch.get() {
+        watch.first_ended();
     }
     if let Some(before) = base {
         worker.end_base(before);
@@ -258,21 +249,6 @@ where
             }
             forget_panics(|| drop(fork.into_result()));
             resume_unwind(payload)
-        }
-    }
-}
-
-/// Ends a fork whose closures share the workers, when both have ended.
-struct Ends<'a> {
-    worker: &'a WorkerCore,
-    fork: &'a OnceCell<Fork>,
-}
-
-impl Drop for Ends<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(fork) = self.fork.get() {
-            self.worker.ends_fork(fork);
         }
     }
 }

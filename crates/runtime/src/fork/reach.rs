@@ -5,6 +5,13 @@
 //! nanoseconds, shall be rare. A worker looks at the clock when it keeps a fork near its base: if the last look was `LONG` ago, it keeps
 //! forks twice as far below the base from now on; if they come closer than `SHORT` on average, half as far. A recursion whose leaves are
 //! long keeps all of its forks after some such steps.
+//!
+//! # Many kept forks
+//! A recursion that is deep on one side has to keep all of its forks ([`demand`](super::demand)): they pile up in the deque while it goes
+//! down. One that goes down and up again, deep in an unbalanced tree, keeps many as well, but the next ones *churn*: the worker takes them
+//! back as fast as it makes them, and each costs ten times what a plain one does. So a worker looks at its deque once in `SOME` forks that
+//! it keeps while many lie there. If the deque has not grown, and the forks were short, the next ones have bases as others do, until
+//! the worker makes `DESCENT` bases one below the other.
 
 use super::demand::{FAR, NEAR};
 use std::cell::Cell;
@@ -17,6 +24,9 @@ const SHORT: u64 = 1;
 
 /// Forks over which the mean is taken.
 const SOME: u32 = 64;
+
+/// Bases that a worker makes one below the other, after which its recursion counts as deep on one side.
+const DESCENT: u32 = 4;
 
 /// The stack address of a base and when it was made, or 0.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,6 +47,20 @@ pub struct Reach {
     since: Cell<u64>,
     /// Forks that it has kept since then.
     count: Cell<u32>,
+    many: Many,
+}
+
+/// What a worker knows of forks that it keeps while many lie in its deque.
+#[derive(Debug, Default)]
+struct Many {
+    /// Whether such forks came and went, the last time that this was looked at.
+    churn: Cell<bool>,
+    /// Forks since then.
+    count: Cell<u32>,
+    /// Forks in the deque then, and the ticks.
+    then: Cell<(usize, u64)>,
+    /// Bases that were made since the last one ended.
+    descent: Cell<u32>,
 }
 
 impl Reach {
@@ -53,6 +77,7 @@ impl Reach {
             last: Cell::new(0),
             since: Cell::new(0),
             count: Cell::new(0),
+            many: Many::default(),
         }
     }
 
@@ -65,6 +90,11 @@ impl Reach {
     #[inline]
     fn begin_at(&self, sp: usize, now: u64) -> Base {
         self.last.set(now);
+        let many = &self.many;
+        many.descent.set(many.descent.get() + 1);
+        if many.descent.get() > DESCENT {
+            many.churn.set(false);
+        }
         self.replace(Base(sp, now))
     }
 
@@ -107,6 +137,7 @@ impl Reach {
 
     #[inline]
     fn end_at(&self, before: Base, now: u64) -> Option<usize> {
+        self.many.descent.set(0);
         let Base(sp, begun) = self.replace(before);
         let was_short = now.wrapping_sub(begun) < SHORT * self.rate;
         match before.0 {
@@ -119,6 +150,13 @@ impl Reach {
     #[inline]
     pub(super) fn now(&self) -> u64 {
         if self.rate == 0 { 0 } else { ticks() }
+    }
+
+    /// Returns the whole microseconds since the counter of ticks was `then`; `None` if the clock decides nothing.
+    #[inline]
+    pub(super) fn micros_since(&self, then: u64) -> Option<u64> {
+        let ticks = self.now().wrapping_sub(then);
+        ticks.checked_div(self.rate)
     }
 
     /// Returns whether the worker has a base.
@@ -161,6 +199,28 @@ impl Reach {
             false => near,
         };
         self.change(now, near)
+    }
+
+    /// The worker keeps a fork while many lie in its deque: `kept`, this one among them. Returns whether it may be a base.
+    #[inline]
+    pub(super) fn churns(&self, kept: usize) -> bool {
+        let many = &self.many;
+        let count = many.count.get() + 1;
+        many.count.set(count);
+        if self.rate != 0 && count >= SOME {
+            self.look_at_many(kept, ticks());
+        }
+        many.churn.get()
+    }
+
+    #[cold]
+    fn look_at_many(&self, kept: usize, now: u64) {
+        let many = &self.many;
+        let (before, then) = many.then.replace((kept, now));
+        let is_short = now.wrapping_sub(then) < u64::from(SOME) * SHORT * self.rate;
+        let has_grown = kept > before + SOME as usize / 4;
+        many.churn.set(is_short && !has_grown);
+        many.count.set(0);
     }
 
     #[cold]
@@ -290,6 +350,47 @@ mod tests {
         let none = reach.begin_at(SP, 7_000);
         assert_eq!(reach.end_at(none, 7_500), Some(SP));
         assert!(!reach.has_base());
+    }
+
+    /// Keeps `SOME` forks while many lie in the deque, each a tenth of a microsecond after the one before. `kept` is the deque's length.
+    fn keep_many(reach: &Reach, now: &mut u64, kept: impl Fn(u32) -> usize) -> bool {
+        for fork in 1..SOME {
+            reach.churns(kept(fork));
+        }
+        *now += u64::from(SOME) * 100;
+        reach.look_at_many(kept(SOME), *now);
+        reach.many.churn.get()
+    }
+
+    #[test]
+    fn forks_that_come_and_go_are_bases_though_many_are_kept() {
+        // The clock of the real calls is out of reach.
+        let (reach, mut now) = (Reach::at(u64::MAX >> 20), 1);
+        reach.many.then.set((100, now));
+        assert!(keep_many(&reach, &mut now, |fork| 100 + fork as usize % 8));
+    }
+
+    #[test]
+    fn a_recursion_that_goes_down_keeps_its_forks() {
+        let (reach, mut now) = (Reach::at(u64::MAX >> 20), 1);
+        reach.many.then.set((100, now));
+        assert!(!keep_many(&reach, &mut now, |fork| 100 + fork as usize));
+        // It turns, and goes down once more.
+        assert!(keep_many(&reach, &mut now, |_| 100 + SOME as usize));
+        (0..DESCENT).for_each(|level| _ = reach.begin_at(SP - level as usize * NEAR, now));
+        assert!(reach.many.churn.get());
+        reach.begin_at(SP / 2, now);
+        assert!(!reach.many.churn.get());
+    }
+
+    #[test]
+    fn long_pieces_are_kept_though_they_come_and_go() {
+        let reach = Reach::at(1_000);
+        reach.many.then.set((100, 1));
+        reach.look_at_many(100, 1 + u64::from(SOME) * SHORT * 1_000);
+        assert!(!reach.many.churn.get());
+        reach.look_at_many(100, 1 + u64::from(SOME) * SHORT * 1_000 + 10);
+        assert!(reach.many.churn.get());
     }
 
     #[test]

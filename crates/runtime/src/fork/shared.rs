@@ -1,6 +1,6 @@
 //! What a pool and what each of its workers keep for the fork layer.
 
-use super::demand::Demand;
+use super::demand::{Demand, ENOUGH};
 use super::job::{Fifo, Job};
 use super::reach::{Base, Reach};
 use super::record::{Lane, PoolRecord};
@@ -18,8 +18,25 @@ use std::sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
 use tanada_policy::{Fork, ForkPolicy, Hints, Keep, Origin, Placement, Thief, WorkerId, draw};
 use tanada_queues::{Injector, Mailbox, Owner, Ready, Steal, Stealer, deque};
 
-/// Forks that a worker keeps after one that it kept because another worker was hungry: that one takes a single fork, and will be back.
-const CREDIT: u32 = 64;
+/// Forks that a worker keeps after one that it kept because another worker was hungry, as long as less than `ENOUGH` lie in its deque: the
+/// other one will be back soon.
+const CREDIT: u32 = 8;
+
+/// Jobs that a thief takes at once, at most.
+const CATCH: u32 = 32;
+
+/// A thief that takes so many jobs at once leaves deques alone in which less than `PILE` lie, until it has searched `PATIENCE` times.
+const CATCH_OF_PILES: u32 = 8;
+
+/// Jobs in a deque that are worth a steal, if they are small.
+const PILE: usize = 8;
+
+/// Searches in vain after which a thief takes a single small job as well: some microseconds.
+const PATIENCE: u32 = 16;
+
+/// A time in microseconds: a thief takes twice as many jobs as before if those of the last time took less, half as many if they took more
+/// than four times as long.
+const QUICK: u64 = 4;
 
 /// What is called with the panic of a spawned closure.
 type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
@@ -89,6 +106,12 @@ pub(crate) struct ForkLocal {
     start: Cell<usize>,
     /// Where the job came from that the worker has found last.
     pub(super) origin: Cell<Origin>,
+    /// How many jobs the worker takes from a victim at once.
+    catch: Cell<u32>,
+    /// Searches in vain since the last catch.
+    vain: Cell<u32>,
+    /// How many of the last catch lie in the worker's own deque.
+    caught: Cell<u32>,
     /// What the worker's forks are measured by.
     pub(crate) lane: Option<Arc<Lane>>,
     /// Whether a `join` may be plain.
@@ -100,6 +123,8 @@ pub(crate) struct ForkLocal {
     /// Random numbers drawn for the policy so far.
     draws: Cell<u64>,
     pub(super) share: ShareLocal,
+    /// Whether more is kept of a fork than its closures ([`watch`](super::watch)).
+    pub(super) watches: bool,
 }
 
 impl ForkShared {
@@ -142,6 +167,9 @@ impl ForkShared {
             reach: Reach::new(timed),
             start: Cell::new(me.index()),
             origin: Cell::new(Origin::Own),
+            catch: Cell::new(1),
+            vain: Cell::new(0),
+            caught: Cell::new(0),
             lane: self.record.as_ref().map(|record| record.lane(me)),
             may_be_plain: !self.policy.decides()
                 && (self.record.as_ref()).is_none_or(|record| record.recorder.allows_plain()),
@@ -149,6 +177,7 @@ impl ForkShared {
             depth: Cell::new(0),
             draws: Cell::new(0),
             share: ShareLocal::default(),
+            watches: self.record.is_some() || self.sharing.is_some(),
         }
     }
 
@@ -280,15 +309,21 @@ impl WorkerCore {
         deque.push(self.tagged(fork));
         let pool = self.pool();
         let (demand, credit) = (&pool.forks.demand, &self.forks.credit);
-        if demand.announce(&pool.sleep) {
-            credit.set(CREDIT);
-        } else if credit.get() > 0 {
-            credit.set(credit.get() - 1);
-        } else if self.forks.may_be_plain {
-            let (me, reach) = (self.id.index(), &self.forks.reach);
-            return demand.set(me, sp, deque.len(), reach, &pool.sleep);
+        let is_hungry = demand.announce(&pool.sleep);
+        if !self.forks.may_be_plain {
+            return None;
         }
-        None
+        let kept = deque.len();
+        if is_hungry && demand.wants_more(|| kept, &pool.sleep) {
+            credit.set(CREDIT);
+            return None;
+        }
+        if credit.get() > 0 && kept < ENOUGH {
+            credit.set(credit.get() - 1);
+            return None;
+        }
+        credit.set(0);
+        demand.set(self.id.index(), sp, kept, &self.forks.reach, &pool.sleep)
     }
 
     /// The first closure of the base has returned.
@@ -296,7 +331,8 @@ impl WorkerCore {
     pub(crate) fn end_base(&self, before: Base) {
         let (pool, reach) = (self.pool(), &self.forks.reach);
         let demand = &pool.forks.demand;
-        demand.clear(self.id.index(), before, reach, &pool.sleep);
+        let kept = || self.forks.deque.borrow().len();
+        demand.clear(self.id.index(), before, kept, reach, &pool.sleep);
     }
 
     /// Calls `run`, which runs a job.
@@ -333,11 +369,30 @@ impl WorkerCore {
     /// Takes and returns a job for this worker, which is free to run any: its own newest, the oldest of the nearest other worker that has
     /// some, or the oldest from outside.
     pub(crate) fn find_job(&self) -> Option<Ready> {
+        self.find_job_in(1)
+    }
+
+    /// As [`WorkerCore::find_job`], for a worker that will search again if this returns `None`: it may leave small jobs for a moment, until
+    /// several lie together.
+    pub(crate) fn search_job(&self) -> Option<Ready> {
+        let local = &self.forks;
+        let is_patient = local.catch.get() >= CATCH_OF_PILES && local.vain.get() < PATIENCE;
+        let found = self.find_job_in(if is_patient { PILE } else { 1 });
+        local.vain.set(match found {
+            Some(_) => 0,
+            None => local.vain.get().saturating_add(1),
+        });
+        found
+    }
+
+    /// As [`WorkerCore::find_job`], but leaves deques of others alone in which less than `pile` jobs lie.
+    fn find_job_in(&self, pile: usize) -> Option<Ready> {
+        self.forks.caught.set(0);
         if let Some(sharing) = &self.pool().forks.sharing {
             return self.find_shared(sharing);
         }
         self.pop_job()
-            .or_else(|| self.steal_job())
+            .or_else(|| self.steal_job(pile))
             .or_else(|| self.pop_injected())
     }
 
@@ -347,9 +402,65 @@ impl WorkerCore {
         Some(job)
     }
 
-    fn steal_job(&self) -> Option<Ready> {
+    /// Takes and returns the oldest job of another worker. If the last catches were quick, takes the next ones, too, up to half of what
+    /// the victim has, and returns the newest of them, for which the victim will wait first. The others lie in this worker's deque then,
+    /// where any idle worker finds them: this one counts as searching until it has put them there. A steal costs both workers some tenths
+    /// of a microsecond, which is more than the small jobs of an unbalanced recursion take.
+    fn steal_job(&self, pile: usize) -> Option<Ready> {
         let seats = &self.pool().forks.seats;
-        self.steal_from(|victim| seats[victim.index()].steal_if(|_| true))
+        let first = self.steal_from(|victim| {
+            let seat = &seats[victim.index()];
+            let is_worth_it = pile <= 1 || seat.deque.len() >= pile;
+            is_worth_it.then(|| seat.steal_if(|_| true)).flatten()
+        })?;
+        let (catch, origin) = (self.forks.catch.get(), self.forks.origin.get());
+        match origin {
+            Origin::Stolen(victim) if catch > 1 => {
+                Some(self.steal_more(first, &seats[victim.index()], catch - 1))
+            }
+            _ => Some(first),
+        }
+    }
+
+    #[cold]
+    fn steal_more(&self, first: Ready, victim: &Seat, more: u32) -> Ready {
+        let more = (more as usize).min(victim.deque.len() / 2);
+        let mut deque = self.forks.deque.borrow_mut();
+        let (mut newest, mut caught) = (first, 0);
+        while caught < more
+            && let Steal::Taken(next) = victim.deque.steal()
+        {
+            deque.push(std::mem::replace(&mut newest, next));
+            caught += 1;
+        }
+        self.forks.caught.set(caught as u32);
+        newest
+    }
+
+    /// Runs `job`, which this worker has found, and what it has caught with it, as long as `goes_on` returns true. Those that are left lie
+    /// in the worker's deque.
+    pub(crate) fn run_found(&self, job: Ready, goes_on: impl Fn() -> bool) {
+        let (caught, origin) = (self.forks.caught.take(), self.forks.origin.get());
+        // A recording counts each steal.
+        let is_catch = matches!(origin, Origin::Stolen(_)) && !self.forks.watches;
+        let start = is_catch.then(|| self.forks.reach.now());
+        self.run_job(job);
+        for _ in 0..caught {
+            if !goes_on() {
+                return;
+            }
+            let Some(next) = self.pop_job() else { break };
+            self.run_job(next);
+        }
+        if let Some(start) = start {
+            let (catch, time) = (&self.forks.catch, self.forks.reach.micros_since(start));
+            catch.set(match time {
+                None => 1,
+                Some(..QUICK) => (catch.get() * 2).min(CATCH),
+                Some(time) if time < 4 * QUICK => catch.get(),
+                Some(_) => (catch.get() / 2).max(1),
+            });
+        }
     }
 
     /// Calls `steal` with one victim after the other, as the policy says, until it returns a job. Returns the job.

@@ -9,8 +9,14 @@ use std::time::{Duration, Instant};
 /// The rounds that a waiting worker searches before it sleeps, as those of an idle one.
 const ROUNDS: u32 = 32;
 
+/// The rounds in a pool with more workers than hardware threads, in each of which the worker gives up its processor.
+const CROWDED_ROUNDS: u32 = 8;
+
 /// The pauses at the end of each round.
 const PAUSES: u32 = 8;
+
+/// The pauses for which a worker waits before it searches: some tenths of a microsecond.
+const SOON: u32 = 8;
 
 /// The time for which a thread outside looks again and again before it sleeps.
 const SPIN: Duration = Duration::from_micros(10);
@@ -18,11 +24,15 @@ const SPIN: Duration = Duration::from_micros(10);
 impl WorkerCore {
     /// Waits until `flag` is open. Runs jobs and lightweight threads meanwhile, and parts of calls; of the tasks of graphs none, because
     /// the waiting job may hold up what such a task waits for. A worker whose stack is used up runs its own jobs, parts and threads only:
-    /// whatever it waits for was begun by another worker, lies in its own deque, or is a thread's to do.
+    /// whatever it waits for was begun by another worker, lies in the deque of one that took it and runs it before it sleeps, lies in its
+    /// own deque, or is a thread's to do.
     #[cold]
     #[inline(never)]
     pub(crate) fn wait_for(&self, flag: &Flag) {
         self.end_if_forked();
+        if self.is_open_soon(flag) {
+            return;
+        }
         let _pin = self.pin();
         if self.graph.held.is_some() {
             self.settle();
@@ -40,6 +50,21 @@ impl WorkerCore {
         if let Some(lane) = self.forks.lane.as_ref().filter(|_| paused) {
             lane.resume();
         }
+    }
+
+    /// Returns whether `flag` is open, or opens in a moment. A worker that searches has all others keep their forks for a while, which
+    /// costs more than what a thief still has to do of a small fork.
+    fn is_open_soon(&self, flag: &Flag) -> bool {
+        if self.pool().takes_turns() || self.pool().is_oversubscribed() {
+            return flag.is_open();
+        }
+        (0..SOON).any(|_| {
+            let is_open = flag.is_open();
+            if !is_open {
+                std::hint::spin_loop();
+            }
+            is_open
+        })
     }
 
     /// Waits with a stack that is used up.
@@ -74,9 +99,10 @@ impl WorkerCore {
                 demand.waits.begin_search(me);
                 continue;
             }
-            if let Some(job) = self.find_job() {
+            if let Some(job) = self.search_job() {
                 leave();
-                self.run_job(job);
+                let goes_on = || !(flag.is_open() || self.is_called() || self.is_stack_low());
+                self.run_found(job, goes_on);
                 if flag.is_open() || self.is_stack_low() {
                     return;
                 }
@@ -96,8 +122,10 @@ impl WorkerCore {
                 demand.request(me);
             }
             round += 1;
-            if round < ROUNDS && !(pool.is_oversubscribed() && round > 2) {
-                if round % 8 == 7 {
+            let is_crowded = pool.is_oversubscribed();
+            let rounds = if is_crowded { CROWDED_ROUNDS } else { ROUNDS };
+            if round < rounds {
+                if round % 8 == 7 || is_crowded {
                     parking::yield_now();
                 }
                 (0..PAUSES).for_each(|_| std::hint::spin_loop());

@@ -26,6 +26,10 @@ const SEARCH_PAUSES: u32 = 8;
 /// The rounds of a worker that expects to sleep for long.
 const SHORT_SEARCH_ROUNDS: u32 = 2;
 
+/// The rounds of a worker of a pool with more workers than hardware threads. It gives up its processor in each of them: a worker that has
+/// something to do may need it. To be woken would take longer than the round.
+const YIELDING_ROUNDS: u32 = 8;
+
 /// How long a worker sleeps whose scheduler of threads finds nothing although threads are queued: it may find something at any time.
 const NAP: Duration = Duration::from_millis(1);
 
@@ -238,8 +242,8 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                     self.meter.found();
                     return Some(found);
                 }
-                if let Some(job) = self.core.find_job() {
-                    self.run_aside(|core| core.run_job(job));
+                if let Some(job) = self.core.search_job() {
+                    self.run_aside(|core| core.run_found(job, || !core.is_called()));
                     continue 'search;
                 }
                 if let Some(thread) = self.core.find_thread() {
@@ -251,7 +255,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                     self.core.pool.forks.demand.request(me.index());
                 }
                 // Once in eight rounds, another thread may run on this hardware thread: it may have the task that is searched for.
-                if round % 8 == 7 {
+                if round % 8 == 7 || self.core.pool.is_oversubscribed() {
                     std::thread::yield_now();
                 }
                 (0..SEARCH_PAUSES).for_each(|_| std::hint::spin_loop());
@@ -339,10 +343,10 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     /// worker's last sleep was long, because then the next sleep is probably long, too. After a short sleep the worker searches for all
     /// rounds again.
     fn search_rounds(&self) -> u32 {
-        if self.slept_long.get() || self.core.pool.is_oversubscribed() {
-            SHORT_SEARCH_ROUNDS
-        } else {
-            SEARCH_ROUNDS
+        match (self.slept_long.get(), self.core.pool.is_oversubscribed()) {
+            (true, _) => SHORT_SEARCH_ROUNDS,
+            (false, true) => YIELDING_ROUNDS,
+            (false, false) => SEARCH_ROUNDS,
         }
     }
 

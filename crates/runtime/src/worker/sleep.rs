@@ -308,7 +308,13 @@ impl Sleep {
     /// Returns whether a worker searches, or an active worker sleeps.
     #[inline]
     pub fn is_anyone_idle(&self) -> bool {
-        self.is_anyone_searching() || self.sleeper().is_some()
+        self.is_anyone_searching() || self.is_anyone_asleep()
+    }
+
+    /// Returns whether an active worker sleeps, or is about to.
+    #[inline]
+    pub fn is_anyone_asleep(&self) -> bool {
+        self.sleeper().is_some()
     }
 
     /// Puts this searching worker to sleep, unless `may_have` ([`Dispatcher::may_have`](tanada_policy::Dispatcher::may_have)) returns true.

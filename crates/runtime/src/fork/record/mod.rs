@@ -17,7 +17,7 @@ mod path;
 mod site;
 mod write;
 
-pub(super) use lane::Forked;
+pub(super) use lane::{Forked, Running};
 pub(crate) use lane::{Lane, PoolRecord, ScopeRecord, SpawnRecord};
 pub use site::Place;
 
