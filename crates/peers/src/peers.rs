@@ -246,7 +246,7 @@ fn others() -> Vec<Peer> {
         ANY "may" [threads] => Start::Light(light::Kind::May);
             "may: stackful coroutines, its channels for one sender"
         ONE "floor/corosensei" [threads] => Start::Light(light::Kind::Corosensei);
-            "coroutines without a scheduler, resumed by hand: what Tanada's threads stand on"
+            "coroutines without a scheduler, resumed by hand"
         ANY "tokio" [threads] => Start::Light(light::Kind::Tokio(false));
             "tokio: tasks, which have no stacks, on its threads that steal"
         ONE "tokio/current-thread" [threads] => Start::Light(light::Kind::Tokio(true));

@@ -257,6 +257,10 @@ impl Scheduler for Wrong {
 
     /// So what is in a queue stays there.
     fn steal(&self, _queues: &mut Queues<'_>) -> Option<Runnable> {
+        // On the worker's own stack.
+        if self.0 == "yields in steal" {
+            thread::yield_now();
+        }
         None
     }
 }
@@ -312,6 +316,12 @@ fn a_scheduler_yields_in_first() {
 
 #[test]
 #[ignore = "run by `a_scheduler_that_waits_or_panics_ends_the_process`"]
+fn a_scheduler_yields_in_steal() {
+    with_a_wrong_scheduler("yields in steal");
+}
+
+#[test]
+#[ignore = "run by `a_scheduler_that_waits_or_panics_ends_the_process`"]
 fn a_scheduler_waits_for_a_fork() {
     with_a_wrong_scheduler("forks");
 }
@@ -321,6 +331,7 @@ fn a_scheduler_that_waits_or_panics_ends_the_process() {
     let waits = [
         "a_scheduler_yields",
         "a_scheduler_yields_in_first",
+        "a_scheduler_yields_in_steal",
         "a_scheduler_waits_for_a_fork",
     ];
     for name in waits {

@@ -4,7 +4,7 @@
 //! Each worker knows inside of which branch it runs; a fork outside of all begins a tree. A fork of a *wide* branch divides its share,
 //! and the second closure goes to the worker at the begin of its part: into the worker's own deque, or into the *share mail* of another
 //! one. A fork of any other closure is an ordinary one, plain or kept, and carries the depth of its branch, by which thieves tell what is
-//! inside of their reach. A worker that belongs nowhere waits for its share of the tree that was begun last, if that has not ended.
+//! inside of their reach. A worker that belongs nowhere waits for its share of the newest tree that was published, if that has not ended.
 //!
 //! # Nothing is out of reach for ever
 //! By the rule, a worker waits for its own share and leaves other shares alone. A closure may hold up what others wait for, so natively
@@ -181,24 +181,21 @@ impl WorkerCore {
     /// Queues the second closure of a divided fork on its owner. Returns false if that is this worker.
     pub(super) fn push_shared(&self, divided: &Divided, job: Ready) -> bool {
         let (branch, pool) = (&divided.division.branches[1], self.pool());
-        let owner = branch.owner();
-        let is_dealt = match self.sharing() {
-            Some(sharing) if owner != self.id && pool.sleep.is_active(owner.index()) => {
-                let tag = tag(branch.depth(), branch.is_wide());
-                sharing.post(pool, owner, job.with_digest(tag));
-                true
-            }
-            _ => {
-                let tag = tag(branch.depth(), branch.is_wide() && owner == self.id);
-                self.forks.deque.borrow_mut().push(job.with_digest(tag));
-                pool.forks.demand.announce(&pool.sleep);
-                false
-            }
-        };
-        if let (Some((root, _)), Some(sharing)) = (&divided.root, self.sharing()) {
+        let (owner, sharing) = (branch.owner(), self.sharing());
+        if let (Some((root, _)), Some(sharing)) = (&divided.root, sharing) {
             sharing.ranges.publish(root);
         }
-        is_dealt
+        let elsewhere = sharing.filter(|_| owner != self.id && pool.sleep.is_active(owner.index()));
+        let is_wide = branch.is_wide() && (elsewhere.is_some() || owner == self.id);
+        let job = job.with_digest(tag(branch.depth(), is_wide));
+        match elsewhere {
+            Some(sharing) => sharing.post(pool, owner, job),
+            None => {
+                self.forks.deque.borrow_mut().push(job);
+                pool.forks.demand.announce(&pool.sleep);
+            }
+        }
+        elsewhere.is_some()
     }
 
     /// Returns `job`, which this worker queues, with the depth of the branch in which it was made.
@@ -299,7 +296,7 @@ impl WorkerCore {
         sharing.ranges.learn(&divided.division);
         if let Some((root, place)) = &divided.root {
             sharing.ranges.end(root);
-            self.forks.share.place.replace(place.clone());
+            self.forks.share.place.borrow_mut().come_back(place);
         }
     }
 

@@ -1,6 +1,6 @@
 //! How threads are created, and the handles of those that were.
 
-use super::record::{Header, Leave, On, Plan, fits};
+use super::record::{Header, On, Plan, fits};
 use super::scheduler::{Queues, Runnable, Why};
 use super::waiter::{WaitList, Waiter, wait_in};
 use super::{shared, stack, timer};
@@ -597,16 +597,6 @@ pub fn yield_now() {
         // SAFETY: this is the thread, and nothing has been done meanwhile.
         unsafe { leave.now() };
     }
-}
-
-/// As [`yield_now`], of what is no lightweight thread.
-#[cold]
-#[inline(never)]
-pub(super) fn yield_elsewhere() -> Option<Leave> {
-    if crate::fork::yield_now().is_none() {
-        crate::parking::yield_now();
-    }
-    None
 }
 
 /// Returns the time after `time`, or one that no program lives to see.

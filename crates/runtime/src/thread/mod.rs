@@ -23,6 +23,8 @@
 //! stolen where ([`PoolBuilder::thread_scheduler`](crate::PoolBuilder::thread_scheduler)), by the operations of [`Queues`] and by the hint
 //! of each thread: paper 5's interface. [`schedulers`] has some ready-made ones.
 //!
+//! A thread must not change the floating-point control words (rounding, flushing of small numbers) over a wait: they are the OS thread's.
+//!
 //! # Stacks
 //! A stack is address space until it is touched. A thread that runs over its stack's end ends the process with a message that names it.
 //! Stacks of threads that have ended are used again.

@@ -9,7 +9,7 @@
 //!   thread has ended and another one has its slot. A stale wake-up is a wake-up too many, which every wait expects.
 //! - The other fields are written before the thread is first handed on, and read until its slot is free.
 
-use super::shared::{arrive, ending};
+use super::shared::{ending, put_away};
 use super::stack;
 use super::switch::{Place, begin_at, switch};
 use super::waiter::Waiter;
@@ -50,8 +50,8 @@ const FUTURE: usize = 3;
 /// [`Header::home`] of a thread that has not started.
 const NOT_STARTED: u32 = u32::MAX;
 
-/// What a switch passes: the address of the header of the thread that leaves, and in its lowest bits why ([`Left`]). 0 from a stack that is
-/// no thread's.
+/// What a switch passes: the address of the header of the thread that leaves, and in its lowest bits why ([`Left`]). 0: who leaves waits
+/// until the worker is given back, and nothing is to be done with it.
 pub(super) type Word = usize;
 
 /// The bits of a [`Word`] that say why: addresses of headers have none of them.
@@ -59,7 +59,6 @@ const WHY: usize = 7;
 
 /// A thread that is about to leave, why, and where its worker goes on. Two words, which a function returns in registers.
 #[must_use]
-#[derive(Clone, Copy)]
 pub(super) struct Leave {
     word: NonZero<Word>,
     to: Place,
@@ -89,7 +88,7 @@ impl Leave {
         #[cfg(sanitized)]
         left.comes_back();
         if word & WHY != 0 {
-            arrive(word);
+            put_away(word);
         }
     }
 
@@ -108,9 +107,7 @@ impl Leave {
     }
 }
 
-/// Returns the thread that a word names, and why it has left.
-///
-/// It is not 0.
+/// Returns the thread that a word names, and why it has left. The word is not 0.
 #[inline(always)]
 pub(super) fn parts(word: Word) -> (&'static Header, Left) {
     let thread: *const Header = ptr::with_exposed_provenance(word & !WHY);
@@ -133,7 +130,7 @@ unsafe extern "C" fn begin<H, T, F: FnOnce() -> T>(slot: *const (), word: Word) 
     #[cfg(sanitized)]
     super::sanitized::Left::begins();
     if word & WHY != 0 {
-        arrive(word);
+        put_away(word);
     }
     let slot = NonNull::new(slot.cast_mut())
         .expect("no slot is at 0")
@@ -362,6 +359,8 @@ impl Header {
         hint: H,
         body: F,
     ) {
+        #[cfg(sanitized)]
+        super::sanitized::is_prepared(slot.addr().get());
         let (outcome, place) = (outcome_of::<T>(slot), hint_of::<H, T>(slot));
         // SAFETY: the places lie in the slot, above the stack.
         unsafe {
@@ -372,8 +371,6 @@ impl Header {
         // SAFETY: as above, and below that nothing is used yet. What the closure uses lives as long as the thread.
         unsafe {
             code.write(body);
-            #[cfg(sanitized)]
-            super::sanitized::is_prepared(code.addr());
             let header = slot.as_ref();
             let place = begin_at(code.addr(), slot.as_ptr().cast(), begin::<H, T, F>);
             header.place.set(place);

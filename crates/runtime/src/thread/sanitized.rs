@@ -71,7 +71,7 @@ mod address {
         }
     }
 
-    /// The memory below `top` becomes a stack, on which frames of one that has ended may lie.
+    /// The memory below `top`, a header, becomes a stack and what lies above that, on which frames of one that has ended may lie.
     pub(in crate::thread) fn is_prepared(top: usize) {
         let stack = super::bounds(top);
         let start = std::ptr::without_provenance(stack.start);
@@ -103,8 +103,14 @@ mod thread {
     }
 
     /// Returns the fiber of the stack that `place` lies on.
+    ///
+    /// Never inlined: it reads a variable of the OS thread, on which a thread that is not tied may not go on.
     #[inline(never)]
     fn fiber_of(place: super::Place) -> *mut c_void {
+        if OWN.get().is_null() {
+            // SAFETY: no preconditions. The first stack that leaves on an OS thread is its own.
+            OWN.set(unsafe { __tsan_get_current_fiber() });
+        }
         match super::stack::around(place) {
             Some(stack) => {
                 let fibers = FIBERS.lock();
@@ -123,10 +129,6 @@ mod thread {
     /// Inlined: the sanitizer counts the functions that a fiber has entered, and this one would be left on another fiber.
     #[inline(always)]
     pub(in crate::thread) fn leaves(to: super::Place) -> Left {
-        if OWN.get().is_null() {
-            // SAFETY: no preconditions. The first stack that leaves on an OS thread is its own.
-            OWN.set(unsafe { __tsan_get_current_fiber() });
-        }
         let fiber = fiber_of(to);
         // SAFETY: the fiber is that of a stack that has left, and which goes on next.
         unsafe { __tsan_switch_to_fiber(fiber, 0) };
@@ -147,7 +149,7 @@ mod thread {
         pub(in crate::thread) fn begins() {}
     }
 
-    /// The memory below `top` becomes a stack.
+    /// The memory below `top`, a header, becomes a stack.
     pub(in crate::thread) fn is_prepared(top: usize) {
         let stack = super::stack::around(top).expect("stacks lie in slots");
         // SAFETY: no preconditions.

@@ -513,10 +513,9 @@ pub(super) fn leave_to_child(child: Ready) {
 /// Puts a new thread where this worker finds it when its parent, which calls this, has left. Never inlined: see [`yielding`].
 #[inline(never)]
 fn forking(child: Ready) -> Option<Leave> {
-    worker::with_any(|worker| match worker {
-        Some(worker) => {
+    with_thread(|here| match here {
+        Some((worker, parent)) => {
             worker.threads.child.set(Some(child));
-            let parent = worker.current_thread()?;
             Some(worker.gives_back(parent, Left::Forked))
         }
         None => {
@@ -526,6 +525,12 @@ fn forking(child: Ready) -> Option<Leave> {
     })
 }
 
+/// Calls `leave` with the worker that this OS thread is and with the lightweight thread that calls this, `None` if it is none.
+#[inline(always)]
+fn with_thread<R>(leave: impl FnOnce(Option<(&WorkerCore, &'static Header)>) -> R) -> R {
+    worker::with_any(|worker| leave(worker.and_then(|here| Some((here, here.current_thread()?)))))
+}
+
 /// Returns how the thread that calls this lets others run, `None` if it need not leave. What is no lightweight thread has let others run
 /// when this returns.
 ///
@@ -533,20 +538,29 @@ fn forking(child: Ready) -> Option<Leave> {
 /// stale in it afterwards.
 #[inline(never)]
 pub(super) fn yielding() -> Option<Leave> {
-    worker::with_any(|worker| {
-        let here = worker.and_then(|worker| Some((worker, worker.current_thread()?)));
-        match here {
-            Some((worker, thread)) => worker.yields(thread),
-            None => super::handle::yield_elsewhere(),
-        }
+    with_thread(|here| match here {
+        Some((worker, thread)) => worker.yields(thread),
+        None => yield_elsewhere(),
     })
+}
+
+/// As [`yield_now`](super::yield_now), of what is no lightweight thread.
+#[cold]
+#[inline(never)]
+fn yield_elsewhere() -> Option<Leave> {
+    if worker::with_any(|worker| worker.is_some_and(|worker| worker.threads.asking.get())) {
+        leaves_a_scheduler();
+    }
+    if crate::fork::yield_now().is_none() {
+        crate::parking::yield_now();
+    }
+    None
 }
 
 /// Returns how the thread that calls this leaves to be unparked. Never inlined: see [`yielding`].
 #[inline(never)]
 fn parking(thread: &Header) -> Leave {
-    worker::with_any(|worker| {
-        let here = worker.and_then(|worker| Some((worker, worker.current_thread()?)));
+    with_thread(|here| {
         let (worker, here) = here.expect("a lightweight thread runs on a worker");
         debug_assert!(std::ptr::eq(here, thread));
         worker.parks(here)
@@ -556,8 +570,7 @@ fn parking(thread: &Header) -> Leave {
 /// Returns how the thread that calls this, whose closure has returned, leaves. Never inlined: see [`yielding`].
 #[inline(never)]
 pub(super) fn ending() -> Leave {
-    worker::with_any(|worker| {
-        let here = worker.and_then(|worker| Some((worker, worker.current_thread()?)));
+    with_thread(|here| {
         let (worker, here) = here.expect("a lightweight thread runs on a worker");
         worker.gives_back(here, Left::Ended)
     })
@@ -565,20 +578,11 @@ pub(super) fn ending() -> Leave {
 
 /// Does what is to be done with the thread that has just left for the one that calls this. Never inlined: see [`yielding`].
 #[inline(never)]
-pub(super) fn arrive(word: Word) {
+pub(super) fn put_away(word: Word) {
     let (thread, left) = parts(word);
     worker::with_any(|worker| {
         let worker = worker.expect("a lightweight thread runs on a worker");
-        match left {
-            Left::Yielded => {
-                // SAFETY: its right was used up when it was resumed, and it has left.
-                worker.publish_last(unsafe { thread.ready() });
-            }
-            left => {
-                debug_assert_eq!(left, Left::Parked, "the others leave for their worker");
-                worker.has_parked(thread);
-            }
-        }
+        worker.has_left_to_return(thread, left);
     });
 }
 
@@ -707,19 +711,23 @@ impl WorkerCore {
     /// that it takes turns with.
     #[inline(always)]
     fn run_slice(&self, around: &Around<'_>, right: Ready, owner: bool) -> bool {
-        let thread = Header::of(&right);
+        let first = Header::of(&right);
         if self.graph.held.is_some() {
             self.settle();
         }
-        thread.goes_to(self);
+        first.goes_to(self);
         // SAFETY: the right is used up hereby.
         let (thread, left) = unsafe {
             let _ = right;
             match &self.forks.lane {
-                None => self.go_on_with(thread),
-                Some(lane) => self.go_on_recorded(lane, thread),
+                None => self.resume(first),
+                Some(lane) => self.resume_recorded(lane, first),
             }
         };
+        debug_assert!(
+            !owner || std::ptr::eq(first, thread),
+            "no turns are left to it"
+        );
         // This worker is on top of what it was on top of before. Whatever forks the thread has left on its stack, nothing is known of them
         // here.
         self.threads.current.set(around.current);
@@ -734,7 +742,7 @@ impl WorkerCore {
     /// # Safety
     /// The right to run the thread is used up hereby, and the thread is this worker's.
     #[inline(always)]
-    unsafe fn go_on_with(&self, thread: &'static Header) -> (&'static Header, Left) {
+    unsafe fn resume(&self, thread: &'static Header) -> (&'static Header, Left) {
         self.threads.current.set(Some(thread));
         self.graph.run(thread.graph.get());
         #[cfg(sanitized)]
@@ -750,7 +758,7 @@ impl WorkerCore {
 
     /// Returns how `thread`, which runs, leaves for `next`, whose right to run is used up thereby.
     #[inline(always)]
-    fn goes_on(&self, thread: &'static Header, why: Left, next: &'static Header) -> Leave {
+    fn leaves_for(&self, thread: &'static Header, why: Left, next: &'static Header) -> Leave {
         thread.graph.set(self.graph.running());
         self.graph.run(next.graph.get());
         self.threads.current.set(Some(next));
@@ -768,7 +776,7 @@ impl WorkerCore {
 
     /// Returns whether a thread that leaves may go on with the next one: this worker has nothing else to look at.
     #[inline(always)]
-    fn takes_turns(&self) -> bool {
+    fn may_go_straight_on(&self) -> bool {
         let turns = self.threads.turns.get();
         if turns == 0 {
             return false;
@@ -776,7 +784,8 @@ impl WorkerCore {
         self.threads.turns.set(turns - 1);
         let pool = self.pool();
         let has_forks = pool.forks.demand.limit(self.id.index()).load(Relaxed) != 0;
-        // Not in a child of `fork`, where no other thread may run. And the next thread must not see what is known of the forks of this one.
+        // A pool with a schedule is always disturbed. In a child of `fork`, no other thread may run. And the next thread must not see what is
+        // known of the forks of this one.
         !self.graph.held.is_some() && !pool.is_disturbed() && !has_forks
     }
 
@@ -787,11 +796,11 @@ impl WorkerCore {
         if !thread.is_tied() {
             return self.yields_untied(thread);
         }
-        if !self.takes_turns() {
+        if !self.may_go_straight_on() {
             return self.yields_to_worker(thread);
         }
         let next = self.threads.ring.take_turns(thread)?;
-        Some(self.goes_on(thread, Left::Turned, next))
+        Some(self.leaves_for(thread, Left::Turned, next))
     }
 
     /// As [`WorkerCore::yields`], of a thread that gives the worker back.
@@ -805,19 +814,21 @@ impl WorkerCore {
     fn yields_untied(&self, thread: &'static Header) -> Option<Leave> {
         let is_ring_empty = self.threads.ring.first.get().is_none();
         let has_scheduler = self.pool().threads.scheduler.is_some();
-        if has_scheduler || !is_ring_empty || !self.takes_turns() {
+        if has_scheduler || !is_ring_empty || !self.may_go_straight_on() {
             return self.yields_to_worker(thread);
         }
         // It is put behind the others when it has left: before, another worker could take it.
         let right = self.threads.with_head(Head::pop)?;
         let next = Header::of(&right);
         next.goes_to(self);
-        Some(self.goes_on(thread, Left::Yielded, next))
+        Some(self.leaves_for(thread, Left::Yielded, next))
     }
 
     /// Returns how `thread`, which runs, leaves to be unparked.
     #[inline(always)]
     fn parks(&self, thread: &'static Header) -> Leave {
+        // If it is unparked meanwhile, a scheduler is asked, which shall not be called on the stack of another thread.
+        let asks = self.pool().threads.scheduler.is_some() && !thread.is_tied();
         let next = || {
             let from_ring = self.threads.ring.pop_front();
             from_ring.or_else(|| match self.pool().threads.scheduler {
@@ -825,12 +836,13 @@ impl WorkerCore {
                 Some(_) => None,
             })
         };
-        let Some(right) = self.takes_turns().then(next).flatten() else {
+        let may_go = !asks && self.may_go_straight_on();
+        let Some(right) = may_go.then(next).flatten() else {
             return self.gives_back(thread, Left::Parked);
         };
         let next = Header::of(&right);
         next.goes_to(self);
-        self.goes_on(thread, Left::Parked, next)
+        self.leaves_for(thread, Left::Parked, next)
     }
 
     /// A thread has left to be unparked. Makes it ready if it has been meanwhile.
@@ -867,7 +879,7 @@ impl WorkerCore {
     fn has_left_to_return(&self, thread: &'static Header, left: Left) {
         match left {
             Left::Yielded => {
-                // SAFETY: its right was used up above.
+                // SAFETY: its right was used up when it was resumed.
                 let right = unsafe { thread.ready() };
                 match thread.is_tied() {
                     true => self.threads.ring.push_back(right),
@@ -891,25 +903,25 @@ impl WorkerCore {
                     self.pool().make_ready(Some(self), child, Why::New);
                 }
             }
-            Left::Turned | Left::Ended => debug_assert!(false, "it comes to other places"),
+            Left::Turned | Left::Ended => unreachable!("nothing is left to be done with it"),
         }
     }
 
-    /// As [`WorkerCore::go_on_with`], for a profile of forks, which sees each slice as a job: what a suspended closure does later is not
+    /// As [`WorkerCore::resume`], for a profile of forks, which sees each slice as a job: what a suspended closure does later is not
     /// part of it.
     ///
     /// # Safety
     /// As there.
     #[cold]
     #[inline(never)]
-    unsafe fn go_on_recorded(
+    unsafe fn resume_recorded(
         &self,
         lane: &Lane,
         thread: &'static Header,
     ) -> (&'static Header, Left) {
         let interrupted = lane.job_begins(Origin::Own);
         // SAFETY: the caller's contract.
-        let left = unsafe { self.go_on_with(thread) };
+        let left = unsafe { self.resume(thread) };
         lane.job_ends(interrupted);
         left
     }
@@ -943,7 +955,7 @@ impl WorkerCore {
     /// Calls the user's scheduler. A panic of it ends the process: threads in its hands would be lost to those that wait for them.
     pub(super) fn ask_scheduler<R>(&self, call: impl FnOnce(&mut Queues<'_>) -> R) -> R {
         let before = self.threads.asking.replace(true);
-        // A thread that leaves meanwhile would go past the mark.
+        // With turns left, a thread could leave without a look at the mark.
         let turns = self.threads.turns.replace(0);
         let answer = EndOnPanic::around(|| call(&mut Queues::of(self)));
         self.threads.turns.set(turns);
@@ -1025,8 +1037,13 @@ impl WorkerCore {
         }
     }
 
-    /// Runs threads, `first` first, until this worker has none, or has to look for something else, or `until` returns true.
-    pub(crate) fn run_threads(&self, first: Ready, until: Option<impl Fn() -> bool>) {
+    /// Runs threads, `first` first, until this worker has none or has to look for something else.
+    pub(crate) fn run_threads(&self, first: Ready) {
+        self.run_threads_until(first, None::<fn() -> bool>);
+    }
+
+    /// As [`WorkerCore::run_threads`], or until `until` returns true.
+    fn run_threads_until(&self, first: Ready, until: Option<impl Fn() -> bool>) {
         if !self.threads.signals.replace(true) {
             stack::ensure_signal_stack();
         }
@@ -1036,14 +1053,15 @@ impl WorkerCore {
             true => 0,
             false => TURNS,
         };
+        let before = self.threads.turns.get();
         let (mut next, mut slices) = (Some(first), 0);
         while let Some(right) = next.take() {
             self.threads.turns.set(turns);
             self.run_slice(&around, right, false);
             let turn = 1 + turns - self.threads.turns.get();
-            let before = slices / SLICES;
+            let looked = slices / SLICES;
             slices += turn;
-            let look = slices / SLICES != before;
+            let look = slices / SLICES != looked;
             if self.pool().is_disturbed()
                 || until.as_ref().is_some_and(|until| until())
                 || (look && (slices >= MOST_SLICES || self.may_have_other()))
@@ -1053,6 +1071,7 @@ impl WorkerCore {
             }
             next = self.own_thread_after(turn);
         }
+        self.threads.turns.set(before);
         self.end_slices(around);
     }
 
@@ -1076,7 +1095,7 @@ impl WorkerCore {
         let other = self.find_thread()?;
         leave();
         match self.current_thread() {
-            None => self.run_threads(other, Some(&is_done)),
+            None => self.run_threads_until(other, Some(&is_done)),
             Some(thread) => {
                 // A scheduler waits for a fork, a graph or a call.
                 if self.threads.asking.get() {

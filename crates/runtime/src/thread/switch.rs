@@ -5,8 +5,11 @@
 //! needs, and no others. Each switch passes a word to the stack that goes on.
 //!
 //! Stacks know nothing of each other: any may go on with any other, so a thread that waits goes on with the next one, and not with the
-//! worker's stack first. That is what `corosensei` has no operation for. A stack begins with a return address of 0, where debuggers,
-//! backtraces and the unwinder end. No floating-point control words are saved: threads do not change them.
+//! worker's stack first. A stack begins with a return address of 0, where debuggers, backtraces and the unwinder end. No floating-point
+//! control words are saved: see the head of [the module above](super).
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("lightweight threads switch stacks on x86-64 and aarch64 only");
 
 use std::arch::{asm, naked_asm};
 use std::cell::Cell;
@@ -112,7 +115,8 @@ pub(super) type Entry = unsafe extern "C" fn(about: *const (), word: usize) -> !
 #[inline(always)]
 pub(super) unsafe fn begin_at(top: usize, about: *const (), entry: Entry) -> Place {
     let top = top & !15;
-    let words = [start as *const () as usize, about.addr(), entry as usize, 0];
+    let about = about.expose_provenance();
+    let words = [start as *const () as usize, about, entry as usize, 0];
     let place = top - size_of_val(&words);
     let first = std::ptr::with_exposed_provenance_mut::<usize>(place);
     for (index, word) in words.into_iter().enumerate() {
@@ -158,17 +162,56 @@ mod tests {
         own: Cell<Place>,
     }
 
-    /// Passes on what it is passed, multiplied by the number of times.
+    /// Passes on what it is passed, multiplied by the number of times. Keeps more values over the switch than there are registers for.
     unsafe extern "C" fn multiply(about: *const (), word: usize) -> ! {
         // SAFETY: the test passes it.
         let shared = unsafe { &*about.cast::<Shared>() };
+        let mut kept: [usize; 24] = std::array::from_fn(|at| std::hint::black_box(at));
+        let mut floats: [f64; 24] = std::array::from_fn(|at| std::hint::black_box(at as f64));
         let (mut word, mut times) = (word, 1.0);
         loop {
             let product = (word as f64 * times) as usize;
             // SAFETY: the test has left.
             word = unsafe { switch(&shared.own, shared.test.get(), product) };
             times += 1.0;
+            for (at, (kept, float)) in kept.iter_mut().zip(&mut floats).enumerate() {
+                *kept += 1;
+                *float += 1.0;
+                // A panic here ends the process.
+                assert_eq!(
+                    (*kept, *float),
+                    (at + times as usize - 1, at as f64 + times - 1.0)
+                );
+            }
         }
+    }
+
+    unsafe extern "C" fn look_at_the_stack(about: *const (), _word: usize) -> ! {
+        // SAFETY: the test passes it.
+        let shared = unsafe { &*about.cast::<Shared>() };
+        let frames = std::backtrace::Backtrace::force_capture().to_string();
+        let aligned = std::hint::black_box(&0_u128);
+        let right = frames.contains("look_at_the_stack")
+            && !frames.contains("a_new_stack_is_aligned")
+            && std::ptr::from_ref(aligned).addr() % 16 == 0;
+        // SAFETY: the test has left.
+        unsafe { switch(&shared.own, shared.test.get(), usize::from(right)) };
+        unreachable!("the test does not go on with it");
+    }
+
+    #[test]
+    fn a_new_stack_is_aligned_and_a_backtrace_ends_on_it() {
+        let mut memory = vec![0_u128; 1 << 16];
+        let shared = Shared {
+            test: Cell::new(0),
+            own: Cell::new(0),
+        };
+        let top = memory.as_mut_ptr_range().end.expose_provenance();
+        let about = std::ptr::from_ref(&shared).cast();
+        // SAFETY: the memory is the test's.
+        let place = unsafe { begin_at(top, about, look_at_the_stack) };
+        // SAFETY: that stack begins.
+        assert_eq!(unsafe { switch(&shared.test, place, 0) }, 1);
     }
 
     #[test]

@@ -215,7 +215,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 self.meter.ran_out();
                 // Tied threads that have started here run nowhere else.
                 if let Some(thread) = self.core.own_thread() {
-                    self.run_aside(|core| core.run_threads(thread, None::<fn() -> bool>));
+                    self.run_aside(|core| core.run_threads(thread));
                     continue;
                 }
                 self.core.settle_threads();
@@ -247,7 +247,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                     continue 'search;
                 }
                 if let Some(thread) = self.core.find_thread() {
-                    self.run_aside(|core| core.run_threads(thread, None::<fn() -> bool>));
+                    self.run_aside(|core| core.run_threads(thread));
                     continue 'search;
                 }
                 self.meter.ran_out();
@@ -276,7 +276,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                     may_have || found.is_some()
                 });
                 if let Some(thread) = found {
-                    self.run_aside(|core| core.run_threads(thread, None::<fn() -> bool>));
+                    self.run_aside(|core| core.run_threads(thread));
                 } else if woke == Woke::Close {
                     return None;
                 }

@@ -1,4 +1,4 @@
-//! corosensei, which our threads stand on: coroutines alone, that the program resumes itself, one after the other. A lower limit.
+//! corosensei: coroutines alone, that the program resumes itself, one after the other. A lower limit.
 
 use super::{Alive, Light, OWN, checked, found, resident, timed};
 use crate::Fallible;

@@ -141,11 +141,11 @@ pub struct Ranges {
     kept: Mutex<Kept>,
 }
 
-/// The last closures that were made, and the place of the oldest.
+/// Closures that were made, to be used again, and where the next search for an unused one begins.
 #[derive(Debug, Default)]
 struct Kept {
     branches: Vec<Arc<Branch>>,
-    oldest: usize,
+    next: usize,
 }
 
 /// What is known of a fork, or of a closure, from the time before.
@@ -217,35 +217,36 @@ impl Ranges {
     /// Returns a closure, in the memory of one that nobody holds any more if there is one.
     fn make(&self, branch: Branch) -> Arc<Branch> {
         let mut kept = self.kept.lock();
-        let Kept { branches, oldest } = &mut *kept;
+        let Kept { branches, next } = &mut *kept;
         let number = branches.len();
-        let unused = (*oldest..*oldest + number.min(LOOKS))
-            .map(|at| at % number)
-            .find(|at| Arc::get_mut(&mut branches[*at]).is_some());
-        let at = match unused {
-            Some(at) => at,
-            None if number < KEPT => number,
-            None => *oldest % number,
-        };
-        *oldest = at + 1;
-        match branches.get_mut(at) {
-            None => branches.push(Arc::new(branch)),
-            Some(kept) => match Arc::get_mut(kept) {
-                Some(unused) => *unused = branch,
-                None => *kept = Arc::new(branch),
-            },
+        for at in (*next..*next + number.min(LOOKS)).map(|at| at % number) {
+            if let Some(unused) = Arc::get_mut(&mut branches[at]) {
+                *unused = branch;
+                *next = at + 1;
+                return branches[at].clone();
+            }
         }
-        branches[at].clone()
+        let branch = Arc::new(branch);
+        match number < KEPT {
+            true => branches.push(branch.clone()),
+            false => branches[*next % number] = branch.clone(),
+        }
+        *next += 1;
+        branch
     }
 
     /// Lets workers that belong nowhere know of the tree. Called once its root has forked, so that they do not look at it before they can
-    /// have a share of it.
+    /// have a share of it, and before they can take any.
     pub fn publish(&self, root: &Arc<Branch>) {
-        *self.newest.lock() = Arc::downgrade(root);
-        self.newest_number.store(root.extent.tree, Release);
+        let mut newest = self.newest.lock();
+        let tree = root.extent.tree;
+        if self.newest_number.load(Relaxed) < tree {
+            *newest = Arc::downgrade(root);
+            self.newest_number.store(tree, Release);
+        }
     }
 
-    /// Returns the root of a tree that begins on worker `me`. `code` stands for its code.
+    /// Returns the root of a tree that begins on worker `me`. `code` stands for its code. [`Ranges::publish`] tells the others of it.
     pub fn root(&self, me: WorkerId, code: u64) -> Arc<Branch> {
         let share = Share {
             begin: 0,
@@ -333,14 +334,16 @@ impl Ranges {
 
     /// The closures of `division` have ended: what was measured of them decides how the next such fork is divided.
     pub fn learn(&self, division: &Division) {
+        let Some(parent) = division.branches[0].parent.as_ref() else {
+            return;
+        };
+        // Closures that nobody finds any more can be used again.
+        parent.children.lock().clear();
         if !division.measures {
             return;
         }
         let measured = division.branches.iter();
         let measured: Each<f64> = measured.map(|one| one.work.load(Relaxed) as f64).collect();
-        let Some(parent) = division.branches[0].parent.as_ref() else {
-            return;
-        };
         let (sum, before) = (
             measured.iter().sum::<f64>(),
             division.parts.iter().sum::<f64>(),
@@ -348,7 +351,6 @@ impl Ranges {
         if sum == 0.0 {
             return;
         }
-        parent.children.lock().clear();
         let share = parent.extent.share;
         let width = (share.end - share.begin) as f64 / WHOLE as f64;
         let (mut new, mut old, mut moves) = (0.0, 0.0, false);
@@ -475,7 +477,7 @@ pub struct Place {
     at: Option<Arc<Branch>>,
     /// The fork of `at` of which this worker has got its share; 0 before the first.
     served: u32,
-    /// The closure of the present fork that is this worker's alone, and for which it waits. Looked up once: whoever looks again and again
+    /// The closure of the present fork that is not wide, and for which this worker waits. Looked up once: whoever looks again and again
     /// slows down the worker that is about to hand it over.
     awaited: Option<Arc<Branch>>,
     /// Searches in vain in `at`.
@@ -558,6 +560,15 @@ impl Place {
             }
         }
         Reach::Anything
+    }
+
+    /// The worker is where it was `before` it began a tree.
+    pub fn come_back(&mut self, before: &Place) {
+        let seen = self.seen.max(before.seen);
+        *self = Place {
+            seen,
+            ..before.clone()
+        };
     }
 
     /// The worker belongs to the next closure further out from now on.
