@@ -14,9 +14,9 @@
 //! `i` without touching `top` only if it read `top < i` after it had stored `bottom = i`. Suppose that a thief moves `top` from `i` too: it
 //! loaded `top = i`, then a `bottom > i`. It did not see the owner's store, so in the total order its load of `bottom` comes before that
 //! store; its load of `top`, and the exchange that made `top = i`, come earlier still; so the owner's later load of `top` returns `i` or
-//! more, which contradicts `top < i`. (Only the owner's store in `pop` needs a place in that order; one in `push_quietly` does not.) An owner
-//! that takes from the old end is a thief there. For the last task (`top = i`) the owner exchanges `top` as a thief does: if it sees at once that the
-//! task is the last one, it need not store `bottom` before, as a thief does not.
+//! more, which contradicts `top < i`. (Only the owner's store in `pop` needs a place in that order; that in `push_quietly` needs none.) For
+//! the last task (`top = i`) the owner exchanges `top` as a thief does: if it sees at once that the task is the last one, it need not store
+//! `bottom` before, as a thief does not. An owner that takes from the old end (`pop_oldest`) is a thief there.
 //!
 //! **Why the word is the right one.** If the exchange from `i` succeeds, `top` was `i` all the time since it was read. The owner
 //! overwrites the slot of `i` only after it read `top > i` (acquire), thus after that exchange (release).

@@ -784,8 +784,8 @@ impl WorkerCore {
         self.threads.turns.set(turns - 1);
         let pool = self.pool();
         let has_forks = pool.forks.demand.limit(self.id.index()).load(Relaxed) != 0;
-        // A pool with a schedule is always disturbed. In a child of `fork`, no other thread may run. And the next thread must not see what is
-        // known of the forks of this one.
+        // A pool with a schedule is always disturbed, and so is one in a child of `fork`, where no other thread may run. The next thread
+        // must not see what is known of the forks of this one.
         !self.graph.held.is_some() && !pool.is_disturbed() && !has_forks
     }
 
