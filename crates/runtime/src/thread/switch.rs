@@ -166,7 +166,7 @@ mod tests {
     unsafe extern "C" fn multiply(about: *const (), word: usize) -> ! {
         // SAFETY: the test passes it.
         let shared = unsafe { &*about.cast::<Shared>() };
-        let mut kept: [usize; 24] = std::array::from_fn(|at| std::hint::black_box(at));
+        let mut kept: [usize; 24] = std::array::from_fn(std::hint::black_box);
         let mut floats: [f64; 24] = std::array::from_fn(|at| std::hint::black_box(at as f64));
         let (mut word, mut times) = (word, 1.0);
         loop {
@@ -193,7 +193,7 @@ mod tests {
         let aligned = std::hint::black_box(&0_u128);
         let right = frames.contains("look_at_the_stack")
             && !frames.contains("a_new_stack_is_aligned")
-            && std::ptr::from_ref(aligned).addr() % 16 == 0;
+            && std::ptr::from_ref(aligned).addr().is_multiple_of(16);
         // SAFETY: the test has left.
         unsafe { switch(&shared.own, shared.test.get(), usize::from(right)) };
         unreachable!("the test does not go on with it");
