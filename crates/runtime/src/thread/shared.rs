@@ -582,7 +582,14 @@ pub(super) fn put_away(word: Word) {
     let (thread, left) = parts(word);
     worker::with_any(|worker| {
         let worker = worker.expect("a lightweight thread runs on a worker");
-        worker.has_left_to_return(thread, left);
+        match left {
+            Left::Yielded => {
+                debug_assert!(!thread.is_tied() && worker.pool().threads.scheduler.is_none());
+                // SAFETY: its right was used up when it was resumed, and it has left.
+                worker.publish_last(unsafe { thread.ready() });
+            }
+            left => worker.has_left_to_return(thread, left),
+        }
     });
 }
 
