@@ -9,7 +9,7 @@ pub(super) use address::{Left, ends, is_prepared, leaves};
 #[cfg(sanitized = "thread")]
 pub(super) use thread::{Left, ends, is_prepared, leaves};
 
-/// Returns the bounds of the stack that `place` lies on: a slot's, or this OS thread's. Never inlined: see [`ends`].
+/// Returns the bounds of the stack that `place` lies on: a slot's, or this OS thread's. Never inlined: see `address::ends`.
 #[cfg(sanitized = "address")]
 #[inline(never)]
 fn bounds(place: Place) -> std::ops::Range<usize> {
