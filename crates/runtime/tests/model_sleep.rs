@@ -9,6 +9,14 @@ use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use shuttle::{Runner, thread};
 use tanada_runtime::sleep::{Sleep, Woke};
 
+/// Runs `model` in many interleavings: drawn ones, and such with few changes of the thread that runs.
+fn explore(model: impl Fn() + Copy + Send + Sync + 'static) {
+    Runner::new(RandomScheduler::new(20_000), Default::default()).run(model);
+    for depth in 2..5 {
+        Runner::new(PctScheduler::new(depth, 5_000), Default::default()).run(model);
+    }
+}
+
 struct Pool {
     sleep: Sleep,
     /// Tasks that are available to all.
@@ -229,12 +237,7 @@ fn no_wake_up_is_lost_while_the_width_changes() {
         (3, 4, &[2, 1, 2, 1]),
     ];
     for (workers, total, widths) in cases {
-        Runner::new(RandomScheduler::new(20_000), Default::default())
-            .run(move || resizing(workers, total, widths));
-        for depth in 2..5 {
-            Runner::new(PctScheduler::new(depth, 5_000), Default::default())
-                .run(move || resizing(workers, total, widths));
-        }
+        explore(move || resizing(workers, total, widths));
     }
 }
 
@@ -289,12 +292,7 @@ fn meeting_while_widening(workers: usize, widths: &'static [usize]) {
 fn a_worker_that_becomes_active_looks_for_tasks() {
     let cases: [(usize, &[usize]); 3] = [(2, &[1, 2]), (3, &[1, 2]), (3, &[2, 1, 3])];
     for (workers, widths) in cases {
-        Runner::new(RandomScheduler::new(20_000), Default::default())
-            .run(move || meeting_while_widening(workers, widths));
-        for depth in 2..5 {
-            Runner::new(PctScheduler::new(depth, 5_000), Default::default())
-                .run(move || meeting_while_widening(workers, widths));
-        }
+        explore(move || meeting_while_widening(workers, widths));
     }
 }
 
@@ -388,12 +386,7 @@ fn watching(workers: usize, total: usize) {
 #[test]
 fn a_standstill_is_told() {
     for (workers, total) in [(1, 1), (1, 2), (2, 2), (2, 3), (3, 3)] {
-        Runner::new(RandomScheduler::new(20_000), Default::default())
-            .run(move || watching(workers, total));
-        for depth in 2..5 {
-            Runner::new(PctScheduler::new(depth, 5_000), Default::default())
-                .run(move || watching(workers, total));
-        }
+        explore(move || watching(workers, total));
     }
 }
 
