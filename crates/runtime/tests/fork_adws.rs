@@ -5,11 +5,17 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tanada_runtime::{Pool, WorkerId, fork};
+use tanada_runtime::{Pool, Replay, fork};
 
 fn pool(workers: u16) -> Pool {
     let pool = Pool::builder().workers(workers.into()).policy("adws");
     pool.build().expect("a pool")
+}
+
+/// Returns a pool whose workers take turns. The system may not run a worker for milliseconds, and then others take its share.
+fn turns(workers: u16, seed: u64) -> Pool {
+    let pool = Pool::builder().workers(workers.into()).policy("adws");
+    pool.replay(&Replay::seed(seed)).build().expect("a pool")
 }
 
 /// Calls `leaf` with each number below `end` from `begin` on.
@@ -28,6 +34,7 @@ fn meeting(leaves: usize) -> Vec<u16> {
     each(0, leaves, &|leaf| {
         begun.fetch_add(1, Ordering::SeqCst);
         while begun.load(Ordering::SeqCst) < leaves {
+            Replay::point();
             std::thread::yield_now();
         }
         let me = fork::current_worker().expect("a worker");
@@ -39,61 +46,44 @@ fn meeting(leaves: usize) -> Vec<u16> {
 #[test]
 fn each_worker_gets_its_share() {
     for workers in [2, 3, 4, 8] {
-        let pool = pool(workers);
-        let expected: Vec<u16> = (0..workers).collect();
-        let met = || {
-            let met = fork::install(&pool, || meeting(workers.into()));
-            let mut sorted = met.clone();
-            sorted.sort_unstable();
-            assert_eq!(sorted, expected, "each leaf has a worker of its own");
-            met.iter().zip(&expected).filter(|(a, b)| a == b).count()
-        };
-        // A worker that the system does not run for long may lose its share to one that has waited for long. By chance 100 are kept, ten
-        // more or less.
-        let least = 100 + 15 * usize::from(workers);
-        let kept: Vec<usize> = (0..10).map(|_| (0..100).map(|_| met()).sum()).collect();
-        assert!(
-            kept.iter().any(|kept| *kept >= least),
-            "{workers} workers: {kept:?} of {} kept",
-            100 * workers
-        );
+        for seed in 0..10 {
+            let pool = turns(workers, seed);
+            for tree in 0..10 {
+                let met = fork::install(&pool, || meeting(workers.into()));
+                // A tree that begins on worker b has shares from b on.
+                let shares = |(leaf, worker): (u16, &u16)| (met[0] + leaf) % workers == *worker;
+                assert!(
+                    (0..).zip(&met).all(shares),
+                    "tree {tree} of seed {seed}: {met:?}"
+                );
+            }
+        }
     }
 }
 
 #[test]
 fn works_say_where_the_border_lies() {
-    let pool = pool(4);
-    let second = |works: [u64; 2]| {
-        let begun = AtomicBool::new(false);
-        fork::install(&pool, || {
+    for seed in 0..10 {
+        let pool = turns(4, seed);
+        // The same fork again and again: what is kept of one time must not decide the next.
+        let all = [([1, 1], 2), ([3, 1], 3), ([10, 30], 1)];
+        for (works, expected) in all.into_iter().cycle().take(12) {
+            let begun = AtomicBool::new(false);
+            let me = || fork::current_worker().expect("a worker").0;
             let wait = || {
                 while !begun.load(Ordering::SeqCst) {
-                    std::thread::yield_now();
+                    Replay::point();
                 }
+                me()
             };
             let begin = || {
                 begun.store(true, Ordering::SeqCst);
-                fork::current_worker()
+                me()
             };
-            fork::join_works(works, wait, begin).1
-        })
-    };
-    let mostly = |works, worker| {
-        // A fourth is what chance would do.
-        let times = || {
-            (0..40)
-                .filter(|_| second(works) == Some(WorkerId(worker)))
-                .count()
-        };
-        let times: Vec<usize> = (0..10).map(|_| times()).collect();
-        assert!(
-            times.iter().any(|times| *times >= 20),
-            "{works:?}: {times:?} of 40"
-        );
-    };
-    mostly([1, 1], 2);
-    mostly([3, 1], 3);
-    mostly([10, 30], 1);
+            let (first, second) = fork::install(&pool, || fork::join_works(works, wait, begin));
+            assert_eq!((second + 4 - first) % 4, expected, "{works:?}, seed {seed}");
+        }
+    }
 }
 
 #[test]

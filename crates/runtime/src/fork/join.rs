@@ -196,7 +196,7 @@ where
 {
     let decided = worker.decide(&said.hints);
     // Empty of most forks.
-    let watch = OnceCell::<Box<Watch<'_>>>::new();
+    let watch = OnceCell::<Watch<'_>>::new();
     let fork = StackJob::new(
         worker.graph.running(),
         ForkLatch::new(worker),
@@ -208,7 +208,9 @@ where
     );
     if worker.forks.watches {
         let name = std::any::type_name::<B>();
-        drop(watch.set(worker.watch(fork.code(), name, said.works)));
+        if let Some(kept) = worker.watch(fork.code(), name, said.works) {
+            drop(watch.set(kept));
+        }
     }
     let mut is_dealt = false;
     let plain = decided.is_some_and(|decided| decided.plain);

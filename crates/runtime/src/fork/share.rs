@@ -18,6 +18,7 @@
 use super::reach::Base;
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
+use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -27,6 +28,9 @@ use tanada_queues::{Mailbox, Ready};
 
 /// Searches in vain after which a worker looks further out: some ten microseconds.
 const PATIENCE: u32 = 64;
+
+/// Trees that a worker keeps, at most.
+const TREES: usize = 4;
 
 /// Bytes of stack between a fork and the place below it where a wait looks whether the stack is used up, at most.
 const MARGIN: usize = 8 << 10;
@@ -58,6 +62,9 @@ pub(super) struct ShareLocal {
     vain: Cell<u32>,
     /// How many waits lie below the top of the worker's stack.
     waits: Cell<u32>,
+    /// Trees that this worker has begun and that have ended. The next one of the same code is begun on the same memory, with no more stores
+    /// than what changes.
+    trees: RefCell<SmallVec<[Box<Divided>; TREES]>>,
 }
 
 /// A branch in which a closure runs.
@@ -81,8 +88,17 @@ pub(super) enum Fork {
 #[derive(Debug)]
 pub(super) struct Divided {
     division: Division,
-    /// The root, if the closure that forks is inside of no tree, and where the worker belonged before.
-    root: Option<(Arc<Branch>, Place)>,
+    root: Option<Root>,
+}
+
+/// What is known of a fork that begins a tree: the closure that forks is inside of none.
+#[derive(Debug)]
+struct Root {
+    branch: Arc<Branch>,
+    /// Where the worker belonged before.
+    before: Place,
+    code: u64,
+    works: [u64; 2],
 }
 
 /// A worker waits until this is dropped.
@@ -94,7 +110,7 @@ pub(super) struct Running<'a> {
     /// What the worker was inside of before, unless a lightweight thread runs the closure.
     before: Option<Option<Inside>>,
     /// The branch, if it ends with the closure.
-    ends: Option<Arc<Branch>>,
+    ends: Option<&'a Branch>,
     /// The base of forks before it, if the closure has bases of its own.
     base: Option<Base>,
 }
@@ -156,21 +172,32 @@ impl WorkerCore {
     fn shared(&self, sharing: &Sharing, code: u64, works: [u64; 2]) -> Option<Fork> {
         self.end_if_forked();
         let local = &self.forks.share;
-        let may_deal = local.waits.get() == 0
-            && self.current_thread().is_none()
-            && !self.stack.is_low_in(MARGIN);
+        let may_deal = || {
+            local.waits.get() == 0
+                && self.current_thread().is_none()
+                && !self.stack.is_low_in(MARGIN)
+        };
         let inside = local.inside.borrow().clone();
         let (branch, root) = match inside {
-            Some(Inside { branch, is_wide }) if is_wide && may_deal => (branch, None),
+            Some(Inside { branch, is_wide }) if is_wide && may_deal() => (branch, None),
             Some(Inside { branch, .. }) => {
                 return Some(Fork::Within(Inside {
                     branch,
                     is_wide: false,
                 }));
             }
-            None if may_deal => {
-                let root = sharing.ranges.root(self.id, code);
-                (root.clone(), Some((root, local.place.take())))
+            None if may_deal() => {
+                if let Some(again) = local.begun_again(&sharing.ranges, code, works) {
+                    return Some(Fork::Divided(again));
+                }
+                let branch = sharing.ranges.root(self.id, code);
+                let root = Root {
+                    branch: branch.clone(),
+                    before: local.place.take(),
+                    code,
+                    works,
+                };
+                (branch, Some(root))
             }
             None => return None,
         };
@@ -182,8 +209,8 @@ impl WorkerCore {
     pub(super) fn push_shared(&self, divided: &Divided, job: Ready) -> bool {
         let (branch, pool) = (&divided.division.branches[1], self.pool());
         let (owner, sharing) = (branch.owner(), self.sharing());
-        if let (Some((root, _)), Some(sharing)) = (&divided.root, sharing) {
-            sharing.ranges.publish(root);
+        if let (Some(root), Some(sharing)) = (&divided.root, sharing) {
+            sharing.ranges.publish(&root.branch);
         }
         let elsewhere = sharing.filter(|_| owner != self.id && pool.sleep.is_active(owner.index()));
         let is_wide = branch.is_wide() && (elsewhere.is_some() || owner == self.id);
@@ -211,7 +238,7 @@ impl WorkerCore {
 
     /// The first closure of `fork` begins on this worker.
     #[inline]
-    pub(super) fn runs_first<'a>(&'a self, fork: Option<&Fork>) -> Option<Running<'a>> {
+    pub(super) fn runs_first<'a>(&'a self, fork: Option<&'a Fork>) -> Option<Running<'a>> {
         match fork {
             Some(Fork::Divided(divided)) => Some(self.begins(&divided.division.branches[0])),
             _ => None,
@@ -220,26 +247,29 @@ impl WorkerCore {
 
     /// The second closure of `fork` begins on this worker.
     #[inline]
-    pub(super) fn runs_second<'a>(&'a self, fork: Option<&Fork>) -> Option<Running<'a>> {
+    pub(super) fn runs_second<'a>(&'a self, fork: Option<&'a Fork>) -> Option<Running<'a>> {
         match fork? {
             Fork::Divided(divided) => Some(self.begins(&divided.division.branches[1])),
-            Fork::Within(within) => {
-                let now = self.forks.share.inside.borrow();
-                if now
-                    .as_ref()
-                    .is_some_and(|now| Arc::ptr_eq(&now.branch, &within.branch))
-                {
-                    // Nobody has taken it.
-                    return None;
-                }
-                drop(now);
-                Some(self.enters(Some(within.clone()), None))
-            }
+            Fork::Within(within) => (!self.is_inside(within)).then(|| self.runs_within(within)),
         }
     }
 
+    /// Returns whether this worker runs inside of the branch `within`, as it does if nobody has taken the second closure of a fork there.
+    #[inline]
+    pub(super) fn is_inside(&self, within: &Inside) -> bool {
+        let now = self.forks.share.inside.borrow();
+        now.as_ref()
+            .is_some_and(|now| Arc::ptr_eq(&now.branch, &within.branch))
+    }
+
+    /// A closure inside of the branch `within`, which another worker has forked, begins on this worker.
+    #[cold]
+    pub(super) fn runs_within(&self, within: &Inside) -> Running<'_> {
+        self.enters(Some(within.clone()), None)
+    }
+
     /// A closure with the branch `branch` begins on this worker.
-    fn begins(&self, branch: &Arc<Branch>) -> Running<'_> {
+    fn begins<'a>(&'a self, branch: &'a Arc<Branch>) -> Running<'a> {
         let is_own = branch.owner() == self.id;
         match is_own {
             true => self.forks.share.place.borrow_mut().begin(branch),
@@ -249,7 +279,7 @@ impl WorkerCore {
             branch: branch.clone(),
             is_wide: is_own && branch.is_wide(),
         };
-        self.enters(Some(inside), Some(branch.clone()))
+        self.enters(Some(inside), Some(branch))
     }
 
     /// This worker begins something outside of all trees.
@@ -268,7 +298,7 @@ impl WorkerCore {
         })
     }
 
-    fn enters(&self, inside: Option<Inside>, ends: Option<Arc<Branch>>) -> Running<'_> {
+    fn enters<'a>(&'a self, inside: Option<Inside>, ends: Option<&'a Branch>) -> Running<'a> {
         let base = ends.is_some().then(|| {
             let demand = &self.pool().forks.demand;
             demand.enter_job(self.id.index(), &self.forks.reach)
@@ -288,15 +318,20 @@ impl WorkerCore {
     }
 
     /// Both closures of `fork` have ended.
-    pub(super) fn ends_fork(&self, fork: &Fork) {
-        let (Fork::Divided(divided), Some(sharing)) = (fork, self.sharing()) else {
+    pub(super) fn ends_fork(&self, fork: Fork) {
+        let (Fork::Divided(mut divided), Some(sharing)) = (fork, self.sharing()) else {
             return;
         };
         self.end_if_forked();
-        sharing.ranges.learn(&divided.division);
-        if let Some((root, place)) = &divided.root {
-            sharing.ranges.end(root);
-            self.forks.share.place.borrow_mut().come_back(place);
+        sharing.ranges.learn(&mut divided.division);
+        if let Some(root) = &mut divided.root {
+            let local = &self.forks.share;
+            sharing.ranges.end(&root.branch);
+            local
+                .place
+                .borrow_mut()
+                .come_back(std::mem::take(&mut root.before));
+            local.keep(divided);
         }
     }
 
@@ -372,6 +407,33 @@ impl WorkerCore {
 }
 
 impl ShareLocal {
+    /// Begins the tree again whose root has this code and works, and returns its fork; `None` if none is kept, or another division is due.
+    fn begun_again(&self, ranges: &Ranges, code: u64, works: [u64; 2]) -> Option<Box<Divided>> {
+        let mut trees = self.trees.borrow_mut();
+        let is_same = |tree: &Box<Divided>| {
+            let root = tree.root.as_ref();
+            root.is_some_and(|root| root.code == code && root.works == works)
+        };
+        let at = trees.iter().position(is_same)?;
+        let mut tree = trees.swap_remove(at);
+        if !ranges.again(&tree.division) {
+            return None;
+        }
+        if let Some(root) = &mut tree.root {
+            root.before = self.place.take();
+        }
+        Some(tree)
+    }
+
+    /// Keeps a tree that has ended, to be begun again.
+    fn keep(&self, tree: Box<Divided>) {
+        let mut trees = self.trees.borrow_mut();
+        if trees.len() == TREES {
+            trees.remove(0);
+        }
+        trees.push(tree);
+    }
+
     /// Adds the time from the last measurement until `now` to the branch that the worker runs.
     fn measure(&self, now: u64) {
         let time = now.saturating_sub(self.since.replace(now));
@@ -396,7 +458,7 @@ impl Drop for Running<'_> {
             local.inside.replace(before);
         }
         if let (Some(branch), Some(sharing)) = (self.ends.take(), self.worker.sharing()) {
-            sharing.ranges.end(&branch);
+            sharing.ranges.end(branch);
         }
         if let Some(base) = self.base.take() {
             let demand = &self.worker.pool().forks.demand;

@@ -1,13 +1,21 @@
 //! What is kept of a fork beside its closures: under a policy that divides the workers ([`share`](super::share)), and in a pool that
-//! records ([`record`](super::record)). It lies on the heap, and all that is done with it is compiled apart: most forks have none of it,
-//! and the frame of each kept fork, of which thousands lie on one stack in a deep recursion, stays small.
+//! records ([`record`](super::record)). Most forks have none of it, and the frame of each kept fork, of which thousands lie on one stack
+//! in a deep recursion, stays small: so all but the most frequent case lies on the heap, and what is done with that is compiled apart.
 
 use super::record::{self, Forked};
-use super::share::{Divided, Fork, Running};
+use super::share::{Divided, Fork, Inside, Running};
 use crate::worker::WorkerCore;
 
 /// What is kept of one fork. Both closures have ended when it is dropped.
-pub(super) struct Watch<'a> {
+pub(super) enum Watch<'a> {
+    /// Under a policy that divides: the branch of the closure that forks, which is that of both of its closures.
+    Within(Inside),
+    /// Anything else.
+    More(Box<More<'a>>),
+}
+
+/// What is kept of a fork that divides the workers, or is recorded.
+pub(super) struct More<'a> {
     /// The worker that forks.
     worker: &'a WorkerCore,
     /// How the closures share the workers.
@@ -25,45 +33,91 @@ pub(super) struct Second<'a> {
 impl WorkerCore {
     /// Returns what is kept of a fork of this worker, whose second closure has the code `code` and the type `name`.
     #[cold]
-    pub(super) fn watch(&self, code: usize, name: &'static str, works: [u64; 2]) -> Box<Watch<'_>> {
+    pub(super) fn watch(
+        &self,
+        code: usize,
+        name: &'static str,
+        works: [u64; 2],
+    ) -> Option<Watch<'_>> {
         let share = self.share(code, works);
         let lane = self.forks.lane.as_ref();
-        Box::new(Watch {
-            worker: self,
-            share,
-            recorded: lane.map(|lane| lane.forks(code, name)),
-        })
+        match (share, lane) {
+            (None, None) => None,
+            (Some(Fork::Within(inside)), None) => Some(Watch::Within(inside)),
+            (share, lane) => Some(Watch::More(Box::new(More {
+                worker: self,
+                share,
+                recorded: lane.map(|lane| lane.forks(code, name)),
+            }))),
+        }
     }
 }
 
 impl Watch<'_> {
     /// Returns how the fork divides the workers, if it does.
-    #[cold]
+    #[inline]
     pub(super) fn divided(&self) -> Option<&Divided> {
+        match self {
+            Watch::Within(_) => None,
+            Watch::More(more) => more.divided(),
+        }
+    }
+
+    /// The first closure begins. It has ended when the result is dropped.
+    #[inline]
+    pub(super) fn first_begins(&self) -> Option<Box<Running<'_>>> {
+        match self {
+            Watch::Within(_) => None,
+            Watch::More(more) => more.first_begins(),
+        }
+    }
+
+    /// The first closure has ended.
+    #[inline]
+    pub(super) fn first_ended(&self) {
+        if let Watch::More(more) = self {
+            more.first_ended();
+        }
+    }
+
+    /// The second closure begins on `worker`. It has ended when the result is dropped.
+    #[inline]
+    pub(super) fn second_begins<'a>(&'a self, worker: &'a WorkerCore) -> Option<Box<Second<'a>>> {
+        match self {
+            Watch::Within(inside) if worker.is_inside(inside) => None,
+            Watch::Within(inside) => Some(Box::new(Second {
+                _share: Some(worker.runs_within(inside)),
+                _recorded: None,
+            })),
+            Watch::More(more) => Some(more.second_begins(worker)),
+        }
+    }
+}
+
+impl More<'_> {
+    #[cold]
+    fn divided(&self) -> Option<&Divided> {
         match &self.share {
             Some(Fork::Divided(divided)) => Some(divided),
             _ => None,
         }
     }
 
-    /// The first closure begins. It has ended when the result is dropped.
     #[cold]
-    pub(super) fn first_begins(&self) -> Option<Box<Running<'_>>> {
+    fn first_begins(&self) -> Option<Box<Running<'_>>> {
         let share = self.worker.runs_first(self.share.as_ref());
         share.map(Box::new)
     }
 
-    /// The first closure has ended.
     #[cold]
-    pub(super) fn first_ended(&self) {
+    fn first_ended(&self) {
         if let (Some(lane), Some(recorded)) = (&self.worker.forks.lane, &self.recorded) {
             lane.first_ended(recorded);
         }
     }
 
-    /// The second closure begins on `worker`. It has ended when the result is dropped.
     #[cold]
-    pub(super) fn second_begins<'a>(&'a self, worker: &'a WorkerCore) -> Box<Second<'a>> {
+    fn second_begins<'a>(&'a self, worker: &'a WorkerCore) -> Box<Second<'a>> {
         let lane = worker.forks.lane.as_ref();
         let recorded = (self.recorded.as_ref()).and_then(|recorded| recorded.second(lane));
         Box::new(Second {
@@ -73,10 +127,10 @@ impl Watch<'_> {
     }
 }
 
-impl Drop for Watch<'_> {
+impl Drop for More<'_> {
     #[cold]
     fn drop(&mut self) {
-        if let Some(fork) = &self.share {
+        if let Some(fork) = self.share.take() {
             self.worker.ends_fork(fork);
         }
     }

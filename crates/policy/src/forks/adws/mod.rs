@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use tanada_queues::sync::Mutex;
 use tanada_queues::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -136,8 +136,8 @@ pub struct Ranges {
     newest: Mutex<Weak<Branch>>,
     /// Its number: a worker looks at this word before it takes the lock.
     newest_number: AtomicU64,
-    /// How many trees have been begun.
-    trees: AtomicU64,
+    /// The address of its root. It is compared, and never used.
+    newest_root: AtomicUsize,
     kept: Mutex<Kept>,
 }
 
@@ -165,8 +165,6 @@ pub struct Extent {
     base: u64,
     workers: u16,
     depth: u16,
-    /// The number of its tree.
-    tree: u64,
 }
 
 /// A closure that a wide one has forked, or the root of a tree.
@@ -177,16 +175,47 @@ pub struct Branch {
     parent: Option<Arc<Branch>>,
     /// The fork of the parent that made it, counted from 1.
     born: u32,
+    /// How many forks the closure made the time before; 0: not known.
+    phases: u32,
+    now: Now,
+}
+
+/// What changes of a [`Branch`]: on lines of its own, for what is above is read by workers that wait.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Now {
+    /// The number of its tree, which changes when the tree is begun again.
+    tree: AtomicU64,
     /// How many forks the closure has begun.
     phase: AtomicU32,
-    /// How many it made the time before; 0: not known.
-    phases: u32,
     /// Whether it has ended, or needs none of the workers that share it: one of them has stolen it.
     ended: AtomicBool,
     /// What was measured of it, and of all that it forked and that has ended.
     work: AtomicU64,
-    /// The closures of the present fork.
-    children: Mutex<Each<Weak<Branch>>>,
+    /// The closures of the present fork, each with its share: only the one that a worker has a part of is touched by that worker.
+    children: Mutex<Each<(Share, Weak<Branch>)>>,
+}
+
+impl Now {
+    /// Returns what holds of a closure of tree number `tree` before it begins.
+    fn new(tree: u64) -> Self {
+        Now {
+            tree: AtomicU64::new(tree),
+            phase: AtomicU32::new(0),
+            ended: AtomicBool::new(false),
+            work: AtomicU64::new(0),
+            children: Mutex::default(),
+        }
+    }
+
+    /// The closure is to begin again, in tree number `tree`.
+    fn again(&self, tree: u64) {
+        self.phase.store(0, Relaxed);
+        self.ended.store(false, Relaxed);
+        self.work.store(0, Relaxed);
+        // Last: who sees the number sees the rest.
+        self.tree.store(tree, Release);
+    }
 }
 
 /// The closures of one fork of a wide closure.
@@ -197,8 +226,24 @@ pub struct Division {
     measures: bool,
     /// Whether the parts come from the time before.
     was_known: bool,
+    /// Whether nothing has been learnt since by which the next such fork would be divided in another way.
+    is_steady: bool,
     /// The closures, in the order of the works.
     pub branches: Each<Arc<Branch>>,
+}
+
+impl Drop for Division {
+    /// Closures that nobody finds any more can be used again.
+    fn drop(&mut self) {
+        if let Some(first) = self.branches.first()
+            && let Some(parent) = &first.parent
+        {
+            let mut children = parent.now.children.lock();
+            if (children.first()).is_some_and(|(_, child)| child.as_ptr() == Arc::as_ptr(first)) {
+                children.clear();
+            }
+        }
+    }
 }
 
 impl Ranges {
@@ -209,7 +254,7 @@ impl Ranges {
             learnt: Mutex::default(),
             newest: Mutex::default(),
             newest_number: AtomicU64::new(0),
-            trees: AtomicU64::new(0),
+            newest_root: AtomicUsize::new(0),
             kept: Mutex::default(),
         }
     }
@@ -238,10 +283,17 @@ impl Ranges {
     /// Lets workers that belong nowhere know of the tree. Called once its root has forked, so that they do not look at it before they can
     /// have a share of it, and before they can take any.
     pub fn publish(&self, root: &Arc<Branch>) {
+        let tree = root.now.tree.load(Relaxed);
+        let address = Arc::as_ptr(root).addr();
+        if self.newest_root.load(Relaxed) == address {
+            // It is there from the time before. If another tree takes its place meanwhile, workers look at that one.
+            self.newest_number.store(tree, Release);
+            return;
+        }
         let mut newest = self.newest.lock();
-        let tree = root.extent.tree;
         if self.newest_number.load(Relaxed) < tree {
             *newest = Arc::downgrade(root);
+            self.newest_root.store(address, Relaxed);
             self.newest_number.store(tree, Release);
         }
     }
@@ -257,7 +309,6 @@ impl Ranges {
             base: u64::from(me.0),
             workers: self.workers,
             depth: 0,
-            tree: self.trees.fetch_add(1, Relaxed) + 1,
         };
         let key = mixed(0, code);
         self.make(Branch {
@@ -265,12 +316,33 @@ impl Ranges {
             key,
             parent: None,
             born: 0,
-            phase: AtomicU32::new(0),
             phases: self.phases(key),
-            ended: AtomicBool::new(false),
-            work: AtomicU64::new(0),
-            children: Mutex::default(),
+            now: Now::new(self.after(0)),
         })
+    }
+
+    /// Returns the number of a tree that begins now, whose root was that of tree `before` the last time. Two workers that begin trees at the
+    /// same time may number them alike; then workers that belong nowhere look at one of these only.
+    fn after(&self, before: u64) -> u64 {
+        self.newest_number.load(Relaxed).max(before) + 1
+    }
+
+    /// Begins a tree again that has ended: `division` is that of its root. Returns false, and does nothing, if what was learnt since asks
+    /// for another division.
+    pub fn again(&self, division: &Division) -> bool {
+        let Some(root) = division.branches[0].parent.as_ref() else {
+            return false;
+        };
+        if !division.is_steady || root.phases != 1 {
+            return false;
+        }
+        let tree = self.after(root.now.tree.load(Relaxed));
+        for branch in &division.branches {
+            branch.now.again(tree);
+        }
+        root.now.again(tree);
+        root.now.phase.store(1, Release);
+        true
     }
 
     /// Divides the share of `branch`, which forks as many closures as there are `works`; `code` stands for their code. If all works are 0,
@@ -290,7 +362,8 @@ impl Ranges {
             (false, None) => Each::from_elem(1.0, works.len()),
         };
         // The closure forks one after the other.
-        let born = branch.phase.load(Relaxed) + 1;
+        let born = branch.now.phase.load(Relaxed) + 1;
+        let tree = branch.now.tree.load(Relaxed);
         let all = branch.extent.share;
         let borders = all.borders(&parts);
         let within = all.end.saturating_sub(1).max(all.begin);
@@ -310,40 +383,39 @@ impl Ranges {
                 key,
                 parent: Some(branch.clone()),
                 born,
-                phase: AtomicU32::new(0),
                 phases: match is_wide(border) {
                     true => self.phases(key),
                     false => 0,
                 },
-                ended: AtomicBool::new(false),
-                work: AtomicU64::new(0),
-                children: Mutex::default(),
+                now: Now::new(tree),
             })
         });
         let branches: Each<_> = branches.collect();
-        *branch.children.lock() = branches.iter().map(Arc::downgrade).collect();
-        branch.phase.store(born, Release);
+        let children = branches.iter();
+        let children = children.map(|one| (one.extent.share, Arc::downgrade(one)));
+        *branch.now.children.lock() = children.collect();
+        branch.now.phase.store(born, Release);
         Division {
             key,
             measures: !said,
             was_known,
+            is_steady: true,
             branches,
             parts,
         }
     }
 
     /// The closures of `division` have ended: what was measured of them decides how the next such fork is divided.
-    pub fn learn(&self, division: &Division) {
+    pub fn learn(&self, division: &mut Division) {
         let Some(parent) = division.branches[0].parent.as_ref() else {
             return;
         };
-        // Closures that nobody finds any more can be used again.
-        parent.children.lock().clear();
         if !division.measures {
             return;
         }
         let measured = division.branches.iter();
-        let measured: Each<f64> = measured.map(|one| one.work.load(Relaxed) as f64).collect();
+        let measured = measured.map(|one| one.now.work.load(Relaxed) as f64);
+        let measured: Each<f64> = measured.collect();
         let (sum, before) = (
             measured.iter().sum::<f64>(),
             division.parts.iter().sum::<f64>(),
@@ -363,19 +435,21 @@ impl Ranges {
             let parts = if moves { &measured } else { &division.parts };
             self.remember(division.key, Learnt::Parts(parts.as_slice().into()));
         }
+        division.was_known = true;
+        division.is_steady = !moves;
     }
 
     /// The closure of `branch` has ended, and all that it forked.
     pub fn end(&self, branch: &Branch) {
-        let phases = branch.phase.load(Relaxed);
+        let phases = branch.now.phase.load(Relaxed);
         if branch.is_wide() && phases != branch.phases {
             self.remember(branch.key, Learnt::Phases(phases));
         }
         if let Some(parent) = &branch.parent {
-            let work = branch.work.load(Relaxed);
-            parent.work.fetch_add(work, Relaxed);
+            let work = branch.now.work.load(Relaxed);
+            parent.now.work.fetch_add(work, Relaxed);
         }
-        branch.ended.store(true, Release);
+        branch.now.ended.store(true, Release);
     }
 
     fn remember(&self, key: u64, what: Learnt) {
@@ -414,9 +488,14 @@ impl Extent {
 
     /// Returns whether `worker` has a part of the share.
     pub fn has(&self, worker: WorkerId) -> bool {
+        self.has_in(self.share, worker)
+    }
+
+    /// Returns whether `worker` has a part of `share`, which is one of this tree.
+    fn has_in(&self, share: Share, worker: WorkerId) -> bool {
         let workers = u64::from(self.workers);
         let place = (u64::from(worker.0) + workers - self.base) % workers;
-        let (first, end) = self.share.workers();
+        let (first, end) = share.workers();
         (first..end).contains(&place)
     }
 }
@@ -451,23 +530,26 @@ impl Branch {
     /// The closure, or one that it forked below itself, has run for `time`, in whatever unit the engine measures.
     #[inline]
     pub fn worked(&self, time: u64) {
-        self.work.fetch_add(time, Relaxed);
+        self.now.work.fetch_add(time, Relaxed);
     }
 
     /// A worker that does not own the closure has stolen it, and runs it without the others.
     pub fn stolen(&self) {
-        self.ended.store(true, Release);
+        self.now.ended.store(true, Release);
     }
 
     fn has_ended(&self) -> bool {
-        self.ended.load(Acquire)
+        self.now.ended.load(Acquire)
     }
 
     /// Returns the closure of the present fork for which worker `me` is to wait: one that has not ended and of whose share it has a part.
     fn share_of(&self, me: WorkerId) -> Option<Arc<Branch>> {
-        let children = self.children.lock();
-        let mut children = children.iter().filter_map(Weak::upgrade);
-        children.find(|child| child.extent.has(me) && !child.has_ended())
+        let children = self.now.children.lock();
+        let own = children
+            .iter()
+            .filter(|(share, _)| self.extent.has_in(*share, me));
+        let mut own = own.filter_map(|(_, child)| child.upgrade());
+        own.find(|child| !child.has_ended())
     }
 }
 
@@ -475,6 +557,10 @@ impl Branch {
 #[derive(Clone, Debug, Default)]
 pub struct Place {
     at: Option<Arc<Branch>>,
+    /// The number of its tree when this was looked up last.
+    tree: u64,
+    /// Whether it is a root that the worker has left: the worker belongs nowhere, unless that tree is begun again.
+    out: bool,
     /// The fork of `at` of which this worker has got its share; 0 before the first.
     served: u32,
     /// The closure of the present fork that is not wide, and for which this worker waits. Looked up once: whoever looks again and again
@@ -500,16 +586,27 @@ pub enum Reach {
 impl Place {
     /// The worker begins `branch`, which it owns.
     pub fn begin(&mut self, branch: &Arc<Branch>) {
-        self.seen = self.seen.max(branch.extent.tree);
+        self.seen = self.seen.max(branch.now.tree.load(Relaxed));
         if branch.is_wide() {
-            self.go(Some(branch.clone()), 0);
+            self.go_to(Some(branch), 0);
         } else {
-            self.go(branch.parent.clone(), branch.born);
+            self.go_to(branch.parent.as_ref(), branch.born);
         }
     }
 
+    /// As [`Place::go`]. A worker that is there already leaves the counts of references alone, which lie on a line that others want.
+    fn go_to(&mut self, at: Option<&Arc<Branch>>, served: u32) {
+        let at = match (self.at.take(), at) {
+            (Some(here), Some(at)) if Arc::ptr_eq(&here, at) => Some(here),
+            (_, at) => at.cloned(),
+        };
+        self.go(at, served);
+    }
+
     fn go(&mut self, at: Option<Arc<Branch>>, served: u32) {
+        self.tree = at.as_ref().map_or(0, |at| at.now.tree.load(Acquire));
         self.at = at;
+        self.out = false;
         self.awaited = None;
         self.served = served;
         self.tries = 0;
@@ -518,8 +615,13 @@ impl Place {
     /// A worker that belongs nowhere waits for its share of the newest tree, if that has not ended.
     pub fn settle(&mut self, ranges: &Ranges) {
         let newest = ranges.newest_number.load(Acquire);
-        if self.at.is_none() && self.seen < newest {
+        if (self.at.is_none() || self.out) && self.seen < newest {
             self.seen = newest;
+            let at = self.at.as_ref();
+            if at.is_some_and(|at| at.now.tree.load(Acquire) == newest) {
+                // That is the tree that it has left, begun again.
+                return;
+            }
             let newest = ranges.newest.lock().upgrade();
             self.go(newest.filter(|root| !root.has_ended()), 0);
         }
@@ -528,6 +630,15 @@ impl Place {
     /// Returns where worker `me`, whose place this is, may steal now.
     pub fn reach(&mut self, me: WorkerId) -> Reach {
         while let Some(at) = &self.at {
+            let tree = at.now.tree.load(Acquire);
+            if tree != self.tree {
+                // It was begun again.
+                (self.tree, self.served, self.tries) = (tree, 0, 0);
+                (self.awaited, self.out) = (None, false);
+            }
+            if self.out {
+                break;
+            }
             if at.has_ended() {
                 self.leave();
                 continue;
@@ -538,7 +649,7 @@ impl Place {
                 }
                 self.awaited = None;
             }
-            let phase = at.phase.load(Acquire);
+            let phase = at.now.phase.load(Acquire);
             if phase == self.served {
                 if phase == 0 {
                     // A closure that has not forked.
@@ -563,27 +674,26 @@ impl Place {
     }
 
     /// The worker is where it was `before` it began a tree.
-    pub fn come_back(&mut self, before: &Place) {
+    pub fn come_back(&mut self, before: Place) {
         let seen = self.seen.max(before.seen);
-        *self = Place {
-            seen,
-            ..before.clone()
-        };
+        *self = Place { seen, ..before };
     }
 
     /// The worker belongs to the next closure further out from now on.
     pub fn leave(&mut self) {
-        if let Some(at) = self.at.take() {
-            self.go(at.parent.clone(), at.born);
+        let above = self.at.as_ref().map(|at| (at.parent.clone(), at.born));
+        match above {
+            Some((None, _)) => self.out = true,
+            Some((parent, born)) => self.go(parent, born),
+            None => {}
         }
     }
 
     /// A search where [`Place::reach`] said found nothing. Returns whether the next one may be elsewhere, or has to be here once more.
     pub fn tried(&mut self) -> bool {
         self.tries = self.tries.saturating_add(1);
-        self.at
-            .as_ref()
-            .is_some_and(|at| at.phase.load(Acquire) == at.phases)
+        let is_last = |at: &Branch| at.now.phase.load(Acquire) == at.phases;
+        !self.out && self.at.as_deref().is_some_and(is_last)
     }
 
     /// A search found something.

@@ -325,8 +325,8 @@ impl Dividing {
         let above = state.closures[parent as usize].as_mut().expect("it waits");
         above.left -= 1;
         if above.left == 0 {
-            let division = above.division.take().expect("it has forked");
-            self.ranges.learn(&division);
+            let mut division = above.division.take().expect("it has forked");
+            self.ranges.learn(&mut division);
         }
     }
 
