@@ -623,6 +623,38 @@ fn policies_take_turns_and_what_groups_did_is_said() {
 }
 
 #[test]
+fn programs_of_forks_run_under_policies_of_forks() {
+    let folder = folder();
+    let words = |more: &[&'static str]| {
+        let small = ["run", "matmul", "--size", "160", "--iterations", "2"];
+        [&small, more].concat()
+    };
+    let said = good(
+        folder.path(),
+        &words(&["--policy", "adws,random,fcfs", "--json"]),
+    );
+    let report = tanada_report::from_json(&said.out).expect("a report");
+    let policies: Vec<&str> = report.runs.iter().map(|run| run.policy.as_str()).collect();
+    assert_eq!(policies, ["adws", "random", "fcfs"]);
+    for run in &report.runs {
+        // Jobs are counted, and strands are measured.
+        assert!(run.tasks.is_some_and(|tasks| tasks > 0), "{run:?}");
+        let profile = run.profile.as_ref().expect("a profile");
+        assert!(0 < profile.span_ns && profile.span_ns <= profile.work_ns);
+    }
+    bad(folder.path(), &words(&["--policy", "adw"]), 2, &["adws"]);
+    bad(
+        folder.path(),
+        &["run", "stencil", "--policy", "adws"],
+        2,
+        &[],
+    );
+    let traced = words(&["--trace-events", "events.json"]);
+    bad(folder.path(), &traced, 2, &["tanada sim matmul.tnb"]);
+    assert!(!folder.path().join("events.json").exists());
+}
+
+#[test]
 fn fields_that_are_no_fields_are_refused() {
     let folder = folder();
     for (workload, many) in [("stencil", "--sweeps"), ("pipeline", "--rounds")] {

@@ -1,7 +1,7 @@
 //! Policies that take part in a comparison: registered ones, and those of other crates.
 
-use tanada_policy::Dispatcher;
 use tanada_policy::registry::{self, UnknownPolicy};
+use tanada_policy::{Dispatcher, forks};
 use tanada_runtime::{BuildError, Pool, PoolBuilder, Recorder};
 use tanada_sim::{Machine, Observer, Outcome, SimError};
 use tanada_trace::Trace;
@@ -28,12 +28,16 @@ impl std::fmt::Debug for Candidate {
 }
 
 impl Candidate {
-    /// Returns the registered policy `name`.
+    /// Returns the registered policy, or policy of forks, `name`.
     ///
     /// # Errors
     /// There is none; the text of the error lists the names.
     pub fn registered(name: &str) -> Result<Candidate, UnknownPolicy> {
-        registry::find(name).map(Candidate::listed)
+        let mut of_forks = forks::all().iter();
+        match of_forks.find(|entry| entry.name == name) {
+            Some(entry) => Ok(Candidate::listed(entry)),
+            None => registry::find(name).map(Candidate::listed),
+        }
     }
 
     fn listed(entry: &'static registry::Entry) -> Candidate {
@@ -74,6 +78,11 @@ impl Candidate {
     pub fn all() -> Vec<Candidate> {
         let listed = registry::native().into_iter();
         listed.map(Candidate::listed).collect()
+    }
+
+    /// Returns all registered policies of forks: what a workload of [nested forks](tanada_workloads::Workload::forks) is compared under.
+    pub fn of_forks() -> Vec<Candidate> {
+        forks::all().iter().map(Candidate::listed).collect()
     }
 
     /// Returns what reports call the policy.

@@ -29,6 +29,7 @@ mod check;
 pub mod compare;
 mod counted;
 pub mod demonstration;
+mod forked;
 pub mod host;
 pub mod recording;
 pub mod rounds;

@@ -1,11 +1,13 @@
 //! The harness behind `tanada run`: rounds of one workload under some policies, timed, and recorded if there is more than one.
 
+use crate::forked;
 use crate::host;
 use crate::rounds::{self, Engine, Pools, Row, Turn, once, rate, timed};
 use std::time::Duration;
 use tanada_policy::registry;
-use tanada_report::Report;
-use tanada_runtime::{BuildError, Cancel, PoolBuilder, Recorded, Recorder};
+use tanada_report::{Profile, Report};
+use tanada_runtime::fork::ForkRecorder;
+use tanada_runtime::{BuildError, Cancel, PoolBuilder, Recorded, Recorder, Totals};
 use tanada_topology::Topology;
 use tanada_workloads::Prepared;
 use tanada_workloads::workload::{Output, RunError};
@@ -19,8 +21,10 @@ pub struct Options {
     pub pools: Pools,
     /// Timed rounds, at least 1.
     pub rounds: u32,
-    /// Whether one more run of each policy keeps an event a task (80 bytes of memory each).
+    /// Whether one more run of each policy keeps an event a task (80 bytes of memory each). A program of nested forks has none.
     pub events: bool,
+    /// Whether the workload is a program of [nested forks](tanada_workloads::Workload::forks).
+    pub forks: bool,
 }
 
 /// Why runs came to no result.
@@ -76,7 +80,10 @@ pub fn run(
     if records && !broken {
         for lane in &lanes {
             let builder = builder(options, &topology, lane.engine.name());
-            recorded.push(record(builder, prepared, options.events, cancel)?);
+            recorded.push(match options.forks {
+                true => record_forks(builder, prepared, cancel)?,
+                false => record(builder, prepared, options.events, cancel)?,
+            });
         }
     }
     Ok(report(workload, prepared, &lanes, &recorded, &topology))
@@ -101,13 +108,22 @@ fn engines(options: &Options, topology: &Topology) -> Result<Vec<Engine>, BuildE
     Ok(engines)
 }
 
-/// Runs once more, on a pool whose tasks are recorded: each of them, or their sums. Returns the time of the run and the record.
+/// What was recorded in one run.
+struct Observed {
+    wall: Duration,
+    totals: Totals,
+    profile: Option<Profile>,
+    /// The tasks, if each of them was kept.
+    tasks: Option<Recorded>,
+}
+
+/// Runs once more, on a pool whose tasks are recorded: each of them, or their sums.
 fn record(
     builder: PoolBuilder,
     prepared: &mut dyn Prepared,
     each: bool,
     cancel: &Cancel,
-) -> Result<(Duration, Recorded), Error> {
+) -> Result<Observed, Error> {
     let recorder = match each {
         true => Recorder::all(),
         false => Recorder::sums(),
@@ -116,14 +132,39 @@ fn record(
     prepared.set_up(engine.way(), cancel)?;
     recorder.take();
     let wall = timed(prepared, engine.way(), cancel, None)?;
-    Ok((wall, recorder.take()))
+    let recorded = recorder.take();
+    Ok(Observed {
+        wall,
+        totals: recorded.totals,
+        profile: recorded.profile_of(wall),
+        tasks: (!recorded.tasks.is_empty()).then_some(recorded),
+    })
+}
+
+/// Runs a program of nested forks once more, on a pool whose forks are recorded.
+fn record_forks(
+    builder: PoolBuilder,
+    prepared: &mut dyn Prepared,
+    cancel: &Cancel,
+) -> Result<Observed, Error> {
+    let recorder = ForkRecorder::new();
+    let engine = Engine::Tasks(builder.record_forks(&recorder).build()?);
+    prepared.set_up(engine.way(), cancel)?;
+    let wall = timed(prepared, engine.way(), cancel, None)?;
+    let (totals, profile) = forked::measured(&recorder, wall);
+    Ok(Observed {
+        wall,
+        totals,
+        profile: Some(profile),
+        tasks: None,
+    })
 }
 
 fn report(
     workload: &str,
     prepared: &dyn Prepared,
     lanes: &[Row],
-    recorded: &[(Duration, Recorded)],
+    recorded: &[Observed],
     topology: &Topology,
 ) -> Report {
     let input = prepared.input();
@@ -133,14 +174,14 @@ fn report(
     for (number, lane) in lanes.iter().enumerate() {
         let engine = &lane.engine;
         let recorded = recorded.get(number);
-        let counted = recorded.map(|(wall, recorded)| (&recorded.totals, *wall));
+        let counted = recorded.map(|observed| (&observed.totals, observed.wall));
         let mut run = lane.to_result(workload, &input, &facts, counted);
-        run.profile = recorded.and_then(|(wall, recorded)| recorded.profile_of(*wall));
+        run.profile = recorded.and_then(|observed| observed.profile.clone());
         run.honours_groups = registry::find(engine.name()).is_ok_and(|entry| entry.groups);
         report.runs.push(run);
-        if let Some((_, recorded)) = recorded.filter(|(_, recorded)| !recorded.tasks.is_empty()) {
+        if let Some(tasks) = recorded.and_then(|observed| observed.tasks.as_ref()) {
             let label = format!("{input}, {}", engine.name());
-            let timeline = recorded.timeline(&label, engine.name(), engine.workers());
+            let timeline = tasks.timeline(&label, engine.name(), engine.workers());
             report.timelines.push(timeline);
         }
     }

@@ -229,6 +229,7 @@ fn rounds_end_when_the_output_is_broken() {
             },
             rounds: 3,
             events: false,
+            forks: false,
         };
         let mut output = Full(room);
         let report = run::run(

@@ -44,6 +44,8 @@ static ALL: &[&dyn Workload] = &[
     &phased::OverPhases::<ocean::Ocean>::NEW,
     &phased::OverPhases::<barnes::Barnes>::NEW,
     &phased::OverPhases::<hash::Hash>::NEW,
+    &forked::OverForks::<forked::Matmul>::NEW,
+    &forked::OverForks::<forked::Tree>::NEW,
 ];
 
 /// Returns all workloads.

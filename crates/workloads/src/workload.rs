@@ -41,6 +41,12 @@ pub trait Workload: Sync {
         false
     }
 
+    /// Returns whether its tasks are closures of nested forks: the runtime calls most of them without a task, and a recording has the
+    /// pieces between their forks.
+    fn forks(&self) -> bool {
+        false
+    }
+
     /// Reads the input, and builds and returns what all runs share: memory, graphs, templates. Untimed.
     ///
     /// # Errors

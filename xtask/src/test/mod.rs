@@ -1,5 +1,6 @@
 //! `cargo xtask test`: every check of the project as a row of named steps.
 
+mod aarch64;
 mod changed;
 mod checks;
 mod fuzz;
@@ -100,7 +101,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
 fn run_steps(runner: &Runner, options: &Options) -> Option<Vec<Done>> {
     runner.clear_skips();
     let chosen = STEPS.iter().filter(|step| match options.only.is_empty() {
-        true => step.quick || !options.quick,
+        true => step.when.is_in(options.quick, options.full),
         false => options.only.iter().any(|name| name == step.name),
     });
     let chosen = Vec::from_iter(chosen);

@@ -3,17 +3,39 @@
 use std::time::Duration;
 
 use super::runner::Runner;
-use super::{Outcome, checks, fuzz, miri, sanitize, tools};
+use super::{Outcome, aarch64, checks, fuzz, miri, sanitize, tools};
 
 /// One named part of the check.
 pub(super) struct Step {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// Whether `--quick` runs it.
-    pub(super) quick: bool,
+    /// Which runs have it, unless it is named by `--only`.
+    pub(super) when: When,
     pub(super) action: Action,
     /// Builds what the action needs. It runs beside earlier steps, on cores that these leave idle; the action builds what is still missing.
     pub(super) ahead: Option<Action>,
+}
+
+/// Which runs have a step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    /// All.
+    Quick,
+    /// All but those with `--quick`.
+    Ordinary,
+    /// Those with `--full`.
+    Full,
+}
+
+impl When {
+    /// Returns whether a run with these options has the step.
+    pub(super) fn is_in(self, quick: bool, full: bool) -> bool {
+        match self {
+            When::Quick => true,
+            When::Ordinary => !quick,
+            When::Full => full,
+        }
+    }
 }
 
 /// What a step does.
@@ -31,7 +53,7 @@ const fn step(name: &'static str, about: &'static str, action: Action) -> Step {
     Step {
         name,
         about,
-        quick: false,
+        when: When::Ordinary,
         action,
         ahead: None,
     }
@@ -39,7 +61,14 @@ const fn step(name: &'static str, about: &'static str, action: Action) -> Step {
 
 const fn quick(name: &'static str, about: &'static str, action: Action) -> Step {
     Step {
-        quick: true,
+        when: When::Quick,
+        ..step(name, about, action)
+    }
+}
+
+const fn full(name: &'static str, about: &'static str, action: Action) -> Step {
+    Step {
+        when: When::Full,
         ..step(name, about, action)
     }
 }
@@ -169,6 +198,11 @@ pub(super) const STEPS: &[Step] = &[
         "miri",
         "the runtime and its queues under Miri with several seeds (needs a nightly toolchain)",
         Function(miri::step),
+    ),
+    full(
+        "aarch64",
+        "--full only: threads and forks on 64-bit Arm, under emulation (needs a nightly toolchain, a cross compiler, qemu-user)",
+        Function(aarch64::step),
     ),
     step(
         "sanitize",

@@ -1,5 +1,6 @@
 //! A workload and its options on the command line: clap's arguments, made of the workload's table.
 
+use super::pooling;
 use crate::ui::{Outcome, at_fault, note};
 use clap::builder::{PossibleValue, PossibleValuesParser, ValueParser};
 use clap::parser::ValueSource;
@@ -34,7 +35,14 @@ impl<C: clap::Args> Chosen<C> {
             let long = format!("{}\n\n{details}", workload.about());
             let command = Command::new(name).args(arguments::<C>(*workload, purpose));
             // Behind the verb's own options, whose struct has a text of its own.
-            C::augment_args(command)
+            let mut command = C::augment_args(command);
+            let takes_policies = command.get_arguments().any(|one| one.get_id() == "policy");
+            if workload.forks() && takes_policies {
+                command = command.mut_arg("policy", |one| {
+                    one.value_parser(pooling::policies_of_forks())
+                });
+            }
+            command
                 .about(workload.about())
                 .long_about(long.trim_end().to_owned())
                 .after_help(examples)

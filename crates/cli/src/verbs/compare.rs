@@ -183,7 +183,10 @@ fn compare(chosen: &Chosen<Common>, cancel: Cancel) -> Outcome<Found> {
         }
     }
     if candidates.is_empty() {
-        candidates = Candidate::all();
+        candidates = match workload.forks() {
+            true => Candidate::of_forks(),
+            false => Candidate::all(),
+        };
     }
     let options = Options {
         pools: common.pooling.pools()?,

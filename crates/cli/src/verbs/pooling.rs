@@ -3,6 +3,7 @@
 use crate::ui::{Failure, Outcome};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tanada_harness::rounds::Pools;
+use tanada_policy::forks;
 use tanada_policy::registry::{self, NotNative};
 use tanada_runtime::{Bind, MAX_WORKERS};
 
@@ -35,6 +36,14 @@ pub(crate) fn policies() -> impl TypedValueParser<Value = String> {
         Ok(entry) if entry.needs_prepared => Err(NotNative::named(&name)),
         _ => Ok(name),
     })
+}
+
+/// Returns the names of the policies that a program of nested forks runs under: those of forks, and those that run natively, each of which
+/// has one of forks.
+pub(crate) fn policies_of_forks() -> impl TypedValueParser<Value = String> {
+    let of_forks = forks::all().iter();
+    let tasks = registry::native().into_iter();
+    PossibleValuesParser::new(of_forks.chain(tasks).map(|entry| entry.name))
 }
 
 impl Pooling {

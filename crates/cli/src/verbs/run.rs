@@ -107,6 +107,13 @@ pub(crate) fn run(Args(chosen): Args) -> Outcome {
     } = &chosen;
     let outputs = [common.output.as_deref(), common.trace_events.as_deref()];
     ui::distinct(values.paths(), outputs.into_iter().flatten())?;
+    if workload.forks() && common.trace_events.is_some() {
+        return Err(Failure::Usage(format!(
+            "--trace-events: {name} is made of nested forks, which have no events of tasks; those of a simulation: \
+            `tanada record {name} -o {name}.tnb`, `tanada sim {name}.tnb --machine M --policy P --events FILE`",
+            name = workload.name()
+        )));
+    }
     // A large field takes seconds to lay out: a signal meanwhile is answered at the end of that, or after some seconds.
     let cancel = ui::interruptible();
     let mut output = Bytes::open(common)?;
@@ -128,6 +135,7 @@ pub(crate) fn run(Args(chosen): Args) -> Outcome {
         pools,
         rounds: common.repeat,
         events: events.is_some(),
+        forks: workload.forks(),
     };
     let runs = u64::from(common.repeat) * options.policies.len().max(1) as u64;
     let mut progress = Progress::new(prepared.steps().map(|steps| steps * runs));

@@ -3,9 +3,10 @@
 use super::published::SIZE;
 use crate::Error;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use tanada_policy::Origin;
 use tanada_sim::{Machine, Observer, Options, Run, simulate};
-use tanada_trace::{BinaryWriter, Groups, Trace};
+use tanada_trace::{BinaryWriter, Groups, Trace, TraceError};
 use tanada_workloads::forked::{Forked, Matmul, Matrices, Repeats, Tree, record};
 
 /// Leaves of the irregular tree, of 4 KiB each: as much as a quarter of the machine's caches holds.
@@ -60,13 +61,15 @@ impl Source {
     }
 
     fn recorded<P: Forked>(self, program: &P) -> Result<Trace, Error> {
-        let failed = |error: tanada_trace::TraceError| Error::Input(error.to_string());
+        let failed = |error: TraceError| Error::Input(error.to_string());
         let mut writer = BinaryWriter::new(Vec::new()).map_err(failed)?;
         let repeats = Repeats {
             iterations: self.iterations,
             tasks: self.tasks,
         };
-        record(program, repeats, &mut writer).map_err(failed)?;
+        let seen = &mut |_| ControlFlow::Continue(());
+        let recorded = record(program, repeats, &mut writer, seen);
+        recorded.map_err(|error| Error::Input(error.to_string()))?;
         let bytes = writer.finish().map_err(failed)?;
         Trace::parse(&bytes, self.program.name(), &Groups::Plain).map_err(failed)
     }

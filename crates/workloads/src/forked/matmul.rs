@@ -148,9 +148,14 @@ impl Matmul {
         places
     }
 
+    /// Returns the number of columns of the product.
+    pub(super) fn columns(&self) -> usize {
+        self.sides[1] * BLOCK
+    }
+
     /// Returns the elements of the product row by row; `blocks` are the items of a run.
     pub fn elements(&self, blocks: &[[f32; AREA]]) -> Vec<f32> {
-        let width = self.sides[1] * BLOCK;
+        let width = self.columns();
         let mut all = vec![0.0; self.sides[0] * BLOCK * width];
         for (&(row, column), block) in self.places.iter().zip(blocks) {
             for (number, line) in block.chunks(BLOCK).enumerate() {

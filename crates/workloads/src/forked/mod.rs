@@ -12,13 +12,17 @@
 mod matmul;
 mod record;
 mod tree;
+mod workload;
 
 pub use matmul::{Matmul, Matrices};
 pub use tree::Tree;
+pub(crate) use workload::OverForks;
 
 use crate::record::Recorded;
+use crate::workload::{Done, RecordError};
+use std::ops::ControlFlow;
 use tanada_runtime::{Cancel, Pool, fork};
-use tanada_trace::{Sink, TraceError};
+use tanada_trace::Sink;
 
 /// The parts of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,27 +103,36 @@ pub struct Repeats {
     pub tasks: u32,
 }
 
-/// Runs a program on this thread, or by forks on a pool, and returns the items as they are then.
+/// What a run of a program looks at and counts.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    /// Once it is cancelled, what is left of the work is left out.
+    pub cancel: Cancel,
+    /// Counts leaves.
+    pub done: Done,
+}
+
+/// Runs a program over `items` on this thread, or by forks on a pool.
 ///
-/// Once `cancel` is cancelled, what is left of the work is left out.
+/// # Panics
+/// `items` are not as many as those of [`Forked::items`].
 pub fn run<P: Forked>(
     program: &P,
+    items: &mut [P::Item],
     repeats: Repeats,
     pool: Option<&Pool>,
-    cancel: &Cancel,
-) -> Vec<P::Item> {
-    let mut items = program.items();
+    watch: &Watch,
+) {
     for _ in 0..repeats.iterations {
-        let own = &mut items[..];
+        let own = &mut *items;
         let root = program.root();
         match pool {
-            None => descend(program, root, own, 0, 1, cancel),
+            None => descend(program, root, own, 0, 1, watch),
             Some(pool) => fork::install(pool, || {
-                descend(program, root, own, 0, shares(repeats.tasks), cancel);
+                descend(program, root, own, 0, shares(repeats.tasks), watch);
             }),
         }
     }
-    items
 }
 
 /// Returns the number of closures that a program may have at a time.
@@ -145,29 +158,32 @@ fn descend<P: Forked>(
     own: &mut [P::Item],
     first: usize,
     tasks: u32,
-    cancel: &Cancel,
+    watch: &Watch,
 ) {
-    if program.work(node) == 0 || cancel.is_cancelled() {
+    if program.work(node) == 0 || watch.cancel.is_cancelled() {
         return;
     }
     match program.part(node) {
-        Part::Leaf => program.leaf(node, own, first, &mut ()),
+        Part::Leaf => {
+            program.leaf(node, own, first, &mut ());
+            watch.done.add();
+        }
         Part::Then(one, other) => {
-            descend(program, one, own, first, tasks, cancel);
-            descend(program, other, own, first, tasks, cancel);
+            descend(program, one, own, first, tasks, watch);
+            descend(program, other, own, first, tasks, watch);
         }
         Part::Fork(one, other) => {
             let middle = program.owns(one);
             let (low, high) = own.split_at_mut(middle);
             let second = first + middle;
             let Some(parts) = share(tasks).filter(|_| is_fork(program, one, other)) else {
-                descend(program, one, low, first, tasks, cancel);
-                descend(program, other, high, second, tasks, cancel);
+                descend(program, one, low, first, tasks, watch);
+                descend(program, other, high, second, tasks, watch);
                 return;
             };
             fork::join(
-                || descend(program, one, low, first, parts[0], cancel),
-                || descend(program, other, high, second, parts[1], cancel),
+                || descend(program, one, low, first, parts[0], watch),
+                || descend(program, other, high, second, parts[1], watch),
             );
         }
     }
@@ -178,20 +194,31 @@ fn is_fork<P: Forked>(program: &P, one: P::Node, other: P::Node) -> bool {
     program.work(one) > 0 && program.work(other) > 0
 }
 
-/// Runs a program on this thread and records it: the trace that every policy can then be simulated with. Returns what was recorded, and
-/// the items as they are then.
+/// A program that was run and recorded.
+#[derive(Clone, Debug)]
+pub struct Taken<I> {
+    /// What was recorded.
+    pub recorded: Recorded,
+    /// Leaves of all iterations.
+    pub leaves: u64,
+    /// The items as they are then.
+    pub items: Vec<I>,
+}
+
+/// Runs a program on this thread and records it: the trace that every policy can then be simulated with.
 ///
 /// The first piece, `init`, writes all arrays, so that their pages are first touched by one core. The first piece of each iteration is
-/// `begin`, the last one of all `end`.
+/// `begin`, the last one of all `end`. `seen` is called with the number of pieces so far, and stops the recording by `Break`.
 ///
 /// # Errors
-/// The sink's.
+/// The sink's, as [`RecordError::Trace`], and [`RecordError::Stopped`].
 pub fn record<P: Forked, S: Sink + ?Sized>(
     program: &P,
     repeats: Repeats,
     sink: &mut S,
-) -> Result<(Recorded, Vec<P::Item>), TraceError> {
-    record::record(program, repeats, sink)
+    seen: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<Taken<P::Item>, RecordError> {
+    record::record(program, repeats, sink, seen)
 }
 
 #[cfg(test)]

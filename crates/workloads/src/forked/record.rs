@@ -1,19 +1,32 @@
 //! Recording of programs of nested forks, piece by piece, in the order in which one thread runs them.
 
-use super::{Forked, Part, Repeats, Touches, is_fork, share, shares};
-use crate::record::Recorded;
+use super::{Forked, Part, Repeats, Taken, Touches, is_fork, share, shares};
 use crate::record::layout::CODE;
 use crate::record::tape::{Code, Entry, LINE, Tape};
 use crate::record::tasks::{Piece, Tasks};
+use crate::workload::{RecordError, go_on};
 use serde::Deserialize;
-use tanada_trace::{Sink, TraceError};
+use std::ops::ControlFlow;
+use tanada_trace::Sink;
 
 /// The table of costs.
 const COSTS: &str = include_str!("../../data/forks.toml");
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 struct Costs {
+    name: String,
     piece: PieceCosts,
+}
+
+impl Costs {
+    fn read() -> Costs {
+        toml::from_str(COSTS).expect("the table of this crate is right")
+    }
+}
+
+/// Returns the name of the table of costs.
+pub(super) fn costs() -> String {
+    Costs::read().name
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -44,6 +57,8 @@ struct Recorder<'a, S: ?Sized> {
     /// The pieces that it waits for, and whether they fork it.
     waits: Vec<(u32, bool)>,
     done: Vec<Done>,
+    leaves: u64,
+    seen: &'a mut dyn FnMut(u64) -> ControlFlow<()>,
 }
 
 impl<S: Sink + ?Sized> Touches for Recorder<'_, S> {
@@ -76,9 +91,13 @@ impl<S: Sink + ?Sized> Recorder<'_, S> {
     }
 
     /// Ends the current piece, and returns its number.
-    fn end(&mut self) -> Result<u32, TraceError> {
+    fn end(&mut self) -> Result<u32, RecordError> {
         let Recorder {
-            tasks, waits, done, ..
+            tasks,
+            waits,
+            done,
+            seen,
+            ..
         } = self;
         let piece = Piece {
             name: self.name,
@@ -86,9 +105,11 @@ impl<S: Sink + ?Sized> Recorder<'_, S> {
             work: self.work,
             waits,
         };
-        tasks.piece(&piece, |tape| {
+        let number = tasks.piece(&piece, |tape| {
             done.iter().for_each(|&one| put(tape, one));
-        })
+        })?;
+        go_on(seen, tasks.next)?;
+        Ok(number)
     }
 
     /// Does what a node does, in the closure of the current piece, and gives each piece of it to the trace but the last one, which goes on.
@@ -99,13 +120,14 @@ impl<S: Sink + ?Sized> Recorder<'_, S> {
         own: &mut [P::Item],
         first: usize,
         tasks: u32,
-    ) -> Result<(), TraceError> {
+    ) -> Result<(), RecordError> {
         if program.work(node) == 0 {
             return Ok(());
         }
         match program.part(node) {
             Part::Leaf => {
                 self.name = P::LEAF;
+                self.leaves += 1;
                 program.leaf(node, own, first, self);
             }
             Part::Then(one, other) => {
@@ -148,8 +170,9 @@ pub(super) fn record<P: Forked, S: Sink + ?Sized>(
     program: &P,
     repeats: Repeats,
     sink: &mut S,
-) -> Result<(Recorded, Vec<P::Item>), TraceError> {
-    let costs: Costs = toml::from_str(COSTS).expect("the table of this crate is right");
+    seen: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<Taken<P::Item>, RecordError> {
+    let costs = Costs::read();
     let code = Code(CODE, CODE + costs.piece.code.next_multiple_of(LINE));
     let entry = Entry {
         millis: costs.piece.cycles * 1000,
@@ -171,6 +194,8 @@ pub(super) fn record<P: Forked, S: Sink + ?Sized>(
         work: 0,
         waits: Vec::new(),
         done: Vec::new(),
+        leaves: 0,
+        seen,
     };
     recorder.begin("init", 0, &[]);
     for (array, &bytes) in sizes.iter().enumerate() {
@@ -191,5 +216,9 @@ pub(super) fn record<P: Forked, S: Sink + ?Sized>(
     }
     recorder.begin("end", 0, &[(last, false)]);
     recorder.end()?;
-    Ok((recorder.tasks.finish(), items))
+    Ok(Taken {
+        recorded: recorder.tasks.finish(),
+        leaves: recorder.leaves,
+        items,
+    })
 }

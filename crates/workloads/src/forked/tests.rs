@@ -6,12 +6,28 @@ fn repeats(iterations: u32, tasks: u32) -> Repeats {
     Repeats { iterations, tasks }
 }
 
+fn all(_pieces: u64) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// Returns the items after a run.
+fn ran<P: Forked>(
+    program: &P,
+    repeats: Repeats,
+    pool: Option<&Pool>,
+    watch: &Watch,
+) -> Vec<P::Item> {
+    let mut items = program.items();
+    run(program, &mut items, repeats, pool, watch);
+    items
+}
+
 fn recorded<P: Forked>(program: &P, repeats: Repeats) -> (Trace, Vec<P::Item>) {
     let mut writer = BinaryWriter::new(Vec::new()).expect("memory can be written to");
-    let (_, items) = record(program, repeats, &mut writer).expect("it is recorded");
+    let taken = record(program, repeats, &mut writer, &mut all).expect("it is recorded");
     let bytes = writer.finish().expect("memory can be written to");
     let trace = Trace::parse(&bytes, "forks", &Groups::Plain).expect("it can be read");
-    (trace, items)
+    (trace, taken.items)
 }
 
 #[test]
@@ -25,11 +41,11 @@ fn a_product_is_that_of_three_loops_however_it_runs() {
     ] {
         let program = Matmul::of(size, matrices);
         let mut wanted = program.by_loops();
-        let cancel = Cancel::new();
+        let watch = Watch::default();
         for pool in [None, Some(&pool)] {
-            let items = run(&program, repeats(1, 0), pool, &cancel);
+            let items = ran(&program, repeats(1, 0), pool, &watch);
             assert_eq!(program.elements(&items), wanted, "{size:?}");
-            let items = run(&program, repeats(1, 5), pool, &cancel);
+            let items = ran(&program, repeats(1, 5), pool, &watch);
             assert_eq!(program.elements(&items), wanted, "{size:?}");
         }
         wanted.iter_mut().for_each(|sum| *sum *= 2.0);
@@ -42,13 +58,13 @@ fn a_product_is_that_of_three_loops_however_it_runs() {
 fn a_tree_is_the_same_however_it_runs() {
     let pool = Pool::builder().workers(3).build().expect("a pool");
     let program = Tree::new(300, 7);
-    let cancel = Cancel::new();
-    let wanted = run(&program, repeats(3, 1), None, &cancel);
-    assert!(run(&program, repeats(3, 0), Some(&pool), &cancel) == wanted);
-    assert!(run(&program, repeats(3, 8), Some(&pool), &cancel) == wanted);
+    let watch = Watch::default();
+    let wanted = ran(&program, repeats(3, 1), None, &watch);
+    assert!(ran(&program, repeats(3, 0), Some(&pool), &watch) == wanted);
+    assert!(ran(&program, repeats(3, 8), Some(&pool), &watch) == wanted);
     assert!(recorded(&program, repeats(3, 0)).1 == wanted);
-    cancel.cancel();
-    assert!(run(&program, repeats(3, 0), Some(&pool), &cancel) == program.items());
+    watch.cancel.cancel();
+    assert!(ran(&program, repeats(3, 0), Some(&pool), &watch) == program.items());
 }
 
 /// The pieces of each closure, found by depths and dependencies alone.
@@ -135,7 +151,8 @@ fn touches_are_those_of_the_blocks() {
     // One block: A and B are read, C is read and written, once each; before, all three are written.
     let mut writer = BinaryWriter::new(Vec::new()).expect("memory can be written to");
     let program = Matmul::new(32, Matrices::Dense);
-    let (recorded, _) = record(&program, repeats(1, 0), &mut writer).expect("it is recorded");
+    let recorded = record(&program, repeats(1, 0), &mut writer, &mut all);
+    let recorded = recorded.expect("it is recorded").recorded;
     assert_eq!((recorded.total.read, recorded.total.written), (192, 256));
     let of = |name: &str| {
         let mut found = recorded.by_name.iter().filter(|(known, _)| *known == name);

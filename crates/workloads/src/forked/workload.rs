@@ -1,0 +1,408 @@
+//! Programs of nested forks as [`Workload`]s.
+
+use super::record::costs;
+use super::{Forked, Matmul, Matrices, Part, Repeats, Tree, Watch, record, run};
+use crate::loops::BLOCKS_PER_WORKER;
+use crate::options::{Kind, OptionSpec, Values};
+use crate::phased::SEED;
+use crate::workload::{
+    Done, Facts, Output, Prepared, RecordError, Recorder, Recording, RunError, Site, Way, Workload,
+};
+use std::marker::PhantomData;
+use std::ops::ControlFlow;
+use tanada_runtime::{Cancel, GraphError, Pool, fork};
+use tanada_trace::Sink;
+
+/// How often all of the program is done, over the same data.
+const ITERATIONS: OptionSpec = OptionSpec::new(
+    "iterations",
+    "N",
+    Kind::Count(1, 1 << 20),
+    "How often all of it is done, over the same data",
+)
+.default("4")
+.default_in_recordings("1");
+
+/// Where forking ends.
+const CLOSURES: OptionSpec = OptionSpec::new(
+    "closures",
+    "N",
+    Kind::Count(0, u32::MAX as u64),
+    "Closures at a time at which forking ends, as many as cores for paper 5's Cutoff; 0: every fork is one",
+)
+.default("0")
+.of_tasks();
+
+/// A program of nested forks that commands know. Each of its leaves owns one item.
+pub(crate) trait Registered: Forked + Send + Sized + 'static {
+    /// The name of the workload.
+    const NAME: &'static str;
+    const ABOUT: &'static str;
+    const DETAILS: &'static str;
+    /// Its options, [`ITERATIONS`] and [`CLOSURES`] among them.
+    const OPTIONS: &'static [OptionSpec];
+    const TEST_OPTIONS: &'static [(&'static str, &'static str)];
+
+    /// Returns the bytes of memory that a run takes, at least.
+    fn bytes(values: &Values) -> u64;
+
+    /// Returns the program.
+    fn new(values: &Values) -> Self;
+
+    /// Returns the options that say what is computed, as text.
+    fn input(values: &Values) -> String;
+
+    /// Returns the numbers of the result, and how many of them are a part of it.
+    fn result(&self, items: &[Self::Item]) -> (Vec<f32>, usize);
+}
+
+const SIZE: OptionSpec = OptionSpec::new(
+    "size",
+    "N",
+    Kind::Count(1, 1 << 14),
+    "Rows and columns of the matrices, rounded up to whole blocks of 32",
+)
+.default("768");
+
+const SPARSE: OptionSpec = OptionSpec::new(
+    "sparse",
+    "",
+    Kind::Switch,
+    "The first factor is lower triangular, and half of its blocks there are zero",
+);
+
+impl Registered for Matmul {
+    const NAME: &'static str = "matmul";
+    const ABOUT: &'static str = "Recursive product of two matrices, as nested forks";
+    const DETAILS: &'static str = "The program of paper 5: the longest dimension is halved down to blocks of 32 x 32. Halves of rows and \
+        columns are the two closures of a fork, so the policies of forks (adws, random, near-first and others) decide where they run. \
+        Each iteration adds the product to the same matrix.";
+    const OPTIONS: &'static [OptionSpec] = &[SIZE, SPARSE, ITERATIONS, CLOSURES];
+    const TEST_OPTIONS: &'static [(&'static str, &'static str)] =
+        &[("size", "160"), ("iterations", "2")];
+
+    fn bytes(values: &Values) -> u64 {
+        let side = values.count(SIZE.flag).next_multiple_of(32);
+        // Three matrices, and the result row by row.
+        4 * side * side * size_of::<f32>() as u64
+    }
+
+    fn new(values: &Values) -> Self {
+        let matrices = match values.switch(SPARSE.flag) {
+            true => Matrices::Sparse,
+            false => Matrices::Dense,
+        };
+        Matmul::new(values.count(SIZE.flag) as usize, matrices)
+    }
+
+    fn input(values: &Values) -> String {
+        let sparse = if values.switch(SPARSE.flag) {
+            ",sparse"
+        } else {
+            ""
+        };
+        format!("size={}{sparse}", values.count(SIZE.flag))
+    }
+
+    fn result(&self, items: &[Self::Item]) -> (Vec<f32>, usize) {
+        (self.elements(items), self.columns())
+    }
+}
+
+const LEAVES: OptionSpec = OptionSpec::new(
+    "leaves",
+    "N",
+    Kind::Count(1, 1 << 22),
+    "Leaves, each of which updates 4 KiB of its own",
+)
+.default("16384")
+.default_in_recordings("2048");
+
+impl Registered for Tree {
+    const NAME: &'static str = "tree";
+    const ABOUT: &'static str = "Irregular tree of updates, as nested forks";
+    const DETAILS: &'static str = "Forks whose parts have very unequal work, so that equal numbers of forks are far from equal work. \
+        Leaves update the same data in each iteration: what counts is that they meet the core that has them.";
+    const OPTIONS: &'static [OptionSpec] = &[LEAVES, SEED, ITERATIONS, CLOSURES];
+    const TEST_OPTIONS: &'static [(&'static str, &'static str)] =
+        &[("leaves", "100"), ("iterations", "2")];
+
+    fn bytes(values: &Values) -> u64 {
+        2 * values.count(LEAVES.flag) * size_of::<<Tree as Forked>::Item>() as u64
+    }
+
+    fn new(values: &Values) -> Self {
+        Tree::new(values.count(LEAVES.flag) as usize, values.count(SEED.flag))
+    }
+
+    fn input(values: &Values) -> String {
+        let (leaves, seed) = (values.count(LEAVES.flag), values.count(SEED.flag));
+        format!("leaves={leaves},{}={seed}", SEED.flag)
+    }
+
+    fn result(&self, items: &[Self::Item]) -> (Vec<f32>, usize) {
+        let all: Vec<f32> = items.as_flattened().to_vec();
+        (all, size_of::<Self::Item>() / size_of::<f32>())
+    }
+}
+
+/// The workload of a program.
+pub(crate) struct OverForks<P>(PhantomData<fn() -> P>);
+
+impl<P> OverForks<P> {
+    pub(crate) const NEW: OverForks<P> = OverForks(PhantomData);
+}
+
+fn repeats(values: &Values) -> Repeats {
+    Repeats {
+        iterations: values.count(ITERATIONS.flag) as u32,
+        tasks: values.count(CLOSURES.flag) as u32,
+    }
+}
+
+/// Returns what is computed and how often, as text.
+fn input<P: Registered>(values: &Values) -> String {
+    format!(
+        "{},iterations={}",
+        P::input(values),
+        values.count(ITERATIONS.flag)
+    )
+}
+
+/// Returns how the work is cut, as text.
+fn cut(repeats: Repeats) -> &'static str {
+    match repeats.tasks {
+        0 => "",
+        _ => "cutoff",
+    }
+}
+
+impl<P: Registered> Workload for OverForks<P> {
+    fn name(&self) -> &'static str {
+        P::NAME
+    }
+
+    fn about(&self) -> &'static str {
+        P::ABOUT
+    }
+
+    fn details(&self) -> &'static str {
+        P::DETAILS
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        P::OPTIONS
+    }
+
+    fn test_options(&self) -> &'static [(&'static str, &'static str)] {
+        P::TEST_OPTIONS
+    }
+
+    fn forks(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, RunError> {
+        site.require_memory(P::bytes(values), "choose fewer data")?;
+        let program = P::new(values);
+        let mut leaves = Vec::new();
+        each_leaf(&program, program.root(), 0, &mut |first, node| {
+            leaves.push((first, node));
+        });
+        // Leaves of one item stay in their order.
+        leaves.sort_by_key(|leaf| leaf.0);
+        Ok(Box::new(Ready {
+            items: program.items(),
+            program,
+            leaves,
+            repeats: repeats(values),
+            input: input::<P>(values),
+            done: Done::default(),
+        }))
+    }
+
+    fn recorder(&self) -> Option<&dyn Recorder> {
+        Some(self)
+    }
+}
+
+/// Calls `each` with every leaf below `node` that has work, and the item that it owns; the node's first item is `first`.
+fn each_leaf<P: Forked>(
+    program: &P,
+    node: P::Node,
+    first: usize,
+    each: &mut impl FnMut(usize, P::Node),
+) {
+    if program.work(node) == 0 {
+        return;
+    }
+    match program.part(node) {
+        Part::Leaf => each(first, node),
+        Part::Then(one, other) => {
+            each_leaf(program, one, first, each);
+            each_leaf(program, other, first, each);
+        }
+        Part::Fork(one, other) => {
+            each_leaf(program, one, first, each);
+            each_leaf(program, other, first + program.owns(one), each);
+        }
+    }
+}
+
+/// A program with its memory.
+struct Ready<P: Forked> {
+    program: P,
+    items: Vec<P::Item>,
+    /// All leaves, each with its item, in the order of these.
+    leaves: Vec<(usize, P::Node)>,
+    repeats: Repeats,
+    input: String,
+    done: Done,
+}
+
+impl<P: Forked> Ready<P> {
+    /// Runs the program of today: in each iteration a parallel loop over the items, with a barrier behind it.
+    fn loops(&mut self, pool: &Pool, watch: &Watch) {
+        let Ready {
+            program,
+            items,
+            leaves,
+            ..
+        } = self;
+        let workers = usize::from(pool.workers());
+        let block = items.len().div_ceil(workers * BLOCKS_PER_WORKER).max(1);
+        for _ in 0..self.repeats.iterations {
+            fork::install(pool, || {
+                fork::scope(|scope| {
+                    for (number, items) in items.chunks_mut(block).enumerate() {
+                        let (program, first) = (&*program, number * block);
+                        let from = leaves.partition_point(|leaf| leaf.0 < first);
+                        let to = leaves.partition_point(|leaf| leaf.0 < first + items.len());
+                        let leaves = &leaves[from..to];
+                        scope.spawn(move |_| run_leaves(program, items, first, leaves, watch));
+                    }
+                });
+            });
+        }
+    }
+}
+
+/// Runs the leaves `leaves`, whose items are `items`, of which the first is number `first`.
+fn run_leaves<P: Forked>(
+    program: &P,
+    items: &mut [P::Item],
+    first: usize,
+    leaves: &[(usize, P::Node)],
+    watch: &Watch,
+) {
+    for &(item, node) in leaves {
+        if watch.cancel.is_cancelled() {
+            return;
+        }
+        let own = &mut items[item - first..=item - first];
+        program.leaf(node, own, item, &mut ());
+        watch.done.add();
+    }
+}
+
+impl<P: Registered> Prepared for Ready<P> {
+    fn title(&self) -> String {
+        P::NAME.to_owned()
+    }
+
+    fn input(&self) -> String {
+        self.input.clone()
+    }
+
+    fn set_up(&mut self, _way: Way<'_>, _cancel: &Cancel) -> Result<(), RunError> {
+        self.items = self.program.items();
+        Ok(())
+    }
+
+    fn run(
+        &mut self,
+        way: Way<'_>,
+        cancel: &Cancel,
+        _output: Option<&mut dyn Output>,
+    ) -> Result<(), RunError> {
+        let watch = Watch {
+            cancel: cancel.clone(),
+            done: self.done.clone(),
+        };
+        let pool = match way {
+            Way::Sequential => None,
+            Way::Tasks(pool) => Some(pool),
+            Way::Today(pool) => {
+                self.loops(pool, &watch);
+                None
+            }
+        };
+        if !matches!(way, Way::Today(_)) {
+            let Ready { program, items, .. } = self;
+            run(program, items, self.repeats, pool, &watch);
+        }
+        match cancel.is_cancelled() {
+            true => Err(GraphError::Cancelled.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn result(&mut self, output: &mut dyn Output) {
+        let (all, part) = self.program.result(&self.items);
+        for part in all.chunks(part) {
+            output.begin();
+            for number in part {
+                output.write(&number.to_le_bytes());
+            }
+        }
+    }
+
+    fn part(&self) -> &'static str {
+        "row"
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            cut: cut(self.repeats),
+            ..Facts::default()
+        }
+    }
+
+    fn done(&self) -> Done {
+        self.done.clone()
+    }
+
+    fn steps(&self) -> Option<u64> {
+        Some(self.leaves.len() as u64 * u64::from(self.repeats.iterations))
+    }
+
+    fn step(&self) -> &'static str {
+        "leaves"
+    }
+}
+
+impl<P: Registered> Recorder for OverForks<P> {
+    fn record(
+        &self,
+        values: &Values,
+        site: &Site,
+        sink: &mut dyn Sink,
+        seen: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<Recording, RecordError> {
+        site.require_memory(P::bytes(values), "choose fewer data")?;
+        let program = P::new(values);
+        let taken = record(&program, repeats(values), sink, seen)?;
+        Ok(Recording {
+            extent: input::<P>(values),
+            cut: cut(repeats(values)),
+            counts: vec![("leaves", taken.leaves)],
+            costs: costs(),
+            recorded: taken.recorded,
+            ..Recording::default()
+        })
+    }
+
+    fn step(&self) -> &'static str {
+        "pieces"
+    }
+}

@@ -1,0 +1,60 @@
+//! The tests of what is written for each architecture apart, such as the switch of stacks, on 64-bit Arm: compiled by a nightly toolchain,
+//! which builds the standard library for it, linked by Debian's cross compiler, and run by an emulator.
+//!
+//! An emulator on x86-64 keeps the order of memory accesses of x86-64: orders that are too weak are loom's, Miri's and ThreadSanitizer's to
+//! find.
+
+use std::time::Duration;
+
+use super::runner::Runner;
+use super::{Outcome, Skipped, tools};
+
+const TARGET: &str = "aarch64-unknown-linux-gnu";
+
+/// Programs that it takes, and the Debian packages that have them.
+const PROGRAMS: &[(&str, &str)] = &[
+    (
+        "aarch64-linux-gnu-gcc",
+        "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+    ),
+    ("qemu-aarch64", "qemu-user"),
+];
+
+/// Tests of the runtime.
+const TESTS: &[&str] = &["threads", "thread_schedulers", "fork_join", "fork_adws"];
+
+pub(super) fn step(runner: &Runner) -> Outcome {
+    tools::nightly(runner)?;
+    for (program, packages) in PROGRAMS {
+        if !runner.works(&[program, "--version"]) {
+            return Err(Skipped(format!(
+                "{program} is missing: apt-get install {packages}"
+            )));
+        }
+    }
+    let source = ["rustup", "component", "add", "--toolchain", "nightly"];
+    let source = [&source[..], &["rust-src"]].concat();
+    if runner.run(&source, 300).is_err() {
+        let how = source.join(" ");
+        return Err(Skipped(format!(
+            "the nightly toolchain has no sources of the standard library: {how}"
+        )));
+    }
+    let cargo = ["rustup", "run", "nightly", "cargo", "test", "-Zbuild-std"];
+    let package = ["--target", TARGET, "--package", "tanada-runtime"];
+    let mut words = [&cargo[..], &package].concat();
+    words.extend(TESTS.iter().flat_map(|test| ["--test", test]));
+    let environment = [
+        ("CARGO_TARGET_DIR", "target/aarch64"),
+        (
+            "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
+            "aarch64-linux-gnu-gcc",
+        ),
+        (
+            "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER",
+            "qemu-aarch64 -L /usr/aarch64-linux-gnu",
+        ),
+    ];
+    runner.run_words(&words, &environment, Duration::from_secs(2400))?;
+    Ok(())
+}
