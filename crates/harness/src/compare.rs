@@ -351,7 +351,7 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
         })
     }
 
-    /// As [`Harness::check`], for a program of nested forks.
+    /// As [`Harness::check`], for a program of nested forks: each time on a new pool, under a policy that has learnt nothing yet.
     fn check_forks(
         &mut self,
         candidate: &Candidate,
@@ -363,10 +363,11 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
             let recorder = ForkRecorder::new();
             let builder = self.options.pools.builder(&self.topology);
             let built = candidate.pool(builder.record_forks(&recorder), None);
-            let engine = Engine::Tasks(built.map_err(|source| Error::Build {
-                policy: candidate.name().to_owned(),
-                source,
-            })?);
+            let policy = candidate.name().to_owned();
+            let engine = match built {
+                Ok(pool) => Engine::Forks(pool, policy),
+                Err(source) => return Err(Error::Build { policy, source }),
+            };
             let (wall, what) = self.compared(&engine, reference, None)?;
             difference = difference.or(what);
             if best.as_ref().is_none_or(|(shortest, _)| wall < *shortest) {
@@ -388,7 +389,11 @@ impl<P: FnMut(Step<'_>)> Harness<'_, P> {
     fn rounds(&mut self, today: Engine, candidates: &[Candidate]) -> Result<Vec<Row>, Error> {
         let mut engines = vec![Engine::Sequential, today];
         for candidate in candidates {
-            engines.push(Engine::Tasks(self.pool(candidate, None)?));
+            let pool = self.pool(candidate, None)?;
+            engines.push(match self.workload.forks() {
+                true => Engine::Forks(pool, candidate.name().to_owned()),
+                false => Engine::Tasks(pool),
+            });
         }
         let options = self.options;
         rounds::in_turns(options.repeat, engines, |round, engine| {

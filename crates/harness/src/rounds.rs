@@ -18,6 +18,8 @@ pub enum Engine {
     Today(Pool),
     /// A pool, with tasks.
     Tasks(Pool),
+    /// A pool, with forks under the policy of this name.
+    Forks(Pool, String),
 }
 
 impl Engine {
@@ -26,7 +28,7 @@ impl Engine {
         match self {
             Engine::Sequential => Way::Sequential,
             Engine::Today(pool) => Way::Today(pool),
-            Engine::Tasks(pool) => Way::Tasks(pool),
+            Engine::Tasks(pool) | Engine::Forks(pool, _) => Way::Tasks(pool),
         }
     }
 
@@ -34,7 +36,7 @@ impl Engine {
     pub fn workers(&self) -> u16 {
         match self {
             Engine::Sequential => 1,
-            Engine::Today(pool) | Engine::Tasks(pool) => pool.workers(),
+            Engine::Today(pool) | Engine::Tasks(pool) | Engine::Forks(pool, _) => pool.workers(),
         }
     }
 
@@ -44,6 +46,7 @@ impl Engine {
             Engine::Sequential => SEQUENTIAL,
             Engine::Today(_) => TODAY,
             Engine::Tasks(pool) => pool.policy(),
+            Engine::Forks(_, policy) => policy,
         }
     }
 }
@@ -200,7 +203,7 @@ impl Row {
             counted::describe(&mut run, totals, wall, workers);
         }
         // Tasks alone have groups and a cut.
-        if matches!(self.engine, Engine::Tasks(_)) {
+        if matches!(self.engine, Engine::Tasks(_) | Engine::Forks(..)) {
             run.groups = facts.groups.to_owned();
             run.tasks_mode = facts.cut.to_owned();
             run.memory = facts.memory.map(|memory| Memory {
@@ -223,6 +226,7 @@ fn fps(run: &RunResult) -> Option<f64> {
 
 /// Stores the ratio of each native run to the one under [`BASELINE`].
 pub(crate) fn rate(runs: &mut [RunResult]) {
+    // A comparison of policies of forks alone has no `fcfs`; then nothing is rated.
     let baseline = runs.iter().find(|run| run.policy == BASELINE);
     let baseline = baseline.and_then(|run| run.seconds);
     for run in runs {

@@ -102,7 +102,10 @@ fn engines(options: &Options, topology: &Topology) -> Result<Vec<Engine>, BuildE
     for policy in &options.policies {
         if engines.iter().all(|engine| engine.name() != policy) {
             let pool = builder(options, topology, policy).build()?;
-            engines.push(Engine::Tasks(pool));
+            engines.push(match options.forks {
+                true => Engine::Forks(pool, policy.clone()),
+                false => Engine::Tasks(pool),
+            });
         }
     }
     Ok(engines)
@@ -148,7 +151,8 @@ fn record_forks(
     cancel: &Cancel,
 ) -> Result<Observed, Error> {
     let recorder = ForkRecorder::new();
-    let engine = Engine::Tasks(builder.record_forks(&recorder).build()?);
+    let pool = builder.record_forks(&recorder).build()?;
+    let engine = Engine::Tasks(pool);
     prepared.set_up(engine.way(), cancel)?;
     let wall = timed(prepared, engine.way(), cancel, None)?;
     let (totals, profile) = forked::measured(&recorder, wall);

@@ -1,5 +1,6 @@
 //! The hardware thread of each worker, and the distances between workers.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::WorkerId;
@@ -130,6 +131,25 @@ impl Placement {
         };
         let first_equal = a.shared.iter().zip(&b.shared).position(|(a, b)| a == b);
         first_equal.map_or(MAX_DISTANCE, |distance| distance as u8)
+    }
+
+    /// Returns the workers around `worker`, with numbers one after the other, that are at most `distance` away: those of its core (1), of its
+    /// level-2 cache (2), of its cache domain (3), of its NUMA node (4), of its package (5), or all.
+    ///
+    /// ```
+    /// use tanada_topology::{Topology, WorkerId};
+    ///
+    /// let machine: Topology = "package:2 l3:1 core:3 pu:1".parse()?;
+    /// let placement = machine.place(6);
+    /// assert_eq!(placement.subtree(WorkerId(4), 3), 3..6);
+    /// assert_eq!(placement.subtree(WorkerId(4), 6), 0..6);
+    /// # Ok::<(), tanada_topology::Error>(())
+    /// ```
+    pub fn subtree(&self, worker: WorkerId, distance: u8) -> Range<u16> {
+        let is_near = |other: &u16| self.distance(worker, WorkerId(*other)) <= distance;
+        let begin = (0..worker.0).rev().take_while(is_near).last();
+        let end = (worker.0.saturating_add(1)..self.workers()).take_while(is_near);
+        begin.unwrap_or(worker.0)..end.last().unwrap_or(worker.0) + 1
     }
 
     /// Returns all other workers, nearest first. Equally near workers are in ring order, starting after `worker` (w+1, w+2, ..., 0, ...

@@ -86,6 +86,7 @@ const TESTS: &[(&str, &[&str])] = &[
         "tanada-runtime",
         &[
             "errors",
+            "fork_adws",
             "laws",
             "messages",
             "messages_shared",

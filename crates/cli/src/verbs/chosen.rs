@@ -40,6 +40,7 @@ impl<C: clap::Args> Chosen<C> {
             if workload.forks() && takes_policies {
                 command = command.mut_arg("policy", |one| {
                     one.value_parser(pooling::policies_of_forks())
+                        .help(pooling::ABOUT_FORKS)
                 });
             }
             command

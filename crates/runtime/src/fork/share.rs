@@ -410,11 +410,9 @@ impl ShareLocal {
     /// Begins the tree again whose root has this code and works, and returns its fork; `None` if none is kept, or another division is due.
     fn begun_again(&self, ranges: &Ranges, code: u64, works: [u64; 2]) -> Option<Box<Divided>> {
         let mut trees = self.trees.borrow_mut();
-        let is_same = |tree: &Box<Divided>| {
-            let root = tree.root.as_ref();
-            root.is_some_and(|root| root.code == code && root.works == works)
-        };
-        let at = trees.iter().position(is_same)?;
+        let is_same = |root: &Root| root.code == code && root.works == works;
+        let mut roots = trees.iter().map(|tree| tree.root.as_ref());
+        let at = roots.position(|root| root.is_some_and(is_same))?;
         let mut tree = trees.swap_remove(at);
         if !ranges.again(&tree.division) {
             return None;

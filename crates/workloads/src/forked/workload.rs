@@ -205,16 +205,10 @@ impl<P: Registered> Workload for OverForks<P> {
     fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, RunError> {
         site.require_memory(P::bytes(values), "choose fewer data")?;
         let program = P::new(values);
-        let mut leaves = Vec::new();
-        each_leaf(&program, program.root(), 0, &mut |first, node| {
-            leaves.push((first, node));
-        });
-        // Leaves of one item stay in their order.
-        leaves.sort_by_key(|leaf| leaf.0);
         Ok(Box::new(Ready {
             items: program.items(),
+            leaves: leaves(&program, program.root()),
             program,
-            leaves,
             repeats: repeats(values),
             input: input::<P>(values),
             done: Done::default(),
@@ -226,25 +220,13 @@ impl<P: Registered> Workload for OverForks<P> {
     }
 }
 
-/// Calls `each` with every leaf below `node` that has work, and the item that it owns; the node's first item is `first`.
-fn each_leaf<P: Forked>(
-    program: &P,
-    node: P::Node,
-    first: usize,
-    each: &mut impl FnMut(usize, P::Node),
-) {
-    if program.work(node) == 0 {
-        return;
-    }
+/// Returns the number of leaves below `node` that have work.
+fn leaves<P: Forked>(program: &P, node: P::Node) -> u64 {
     match program.part(node) {
-        Part::Leaf => each(first, node),
-        Part::Then(one, other) => {
-            each_leaf(program, one, first, each);
-            each_leaf(program, other, first, each);
-        }
-        Part::Fork(one, other) => {
-            each_leaf(program, one, first, each);
-            each_leaf(program, other, first + program.owns(one), each);
+        _ if program.work(node) == 0 => 0,
+        Part::Leaf => 1,
+        Part::Then(one, other) | Part::Fork(one, other) => {
+            leaves(program, one) + leaves(program, other)
         }
     }
 }
@@ -253,8 +235,8 @@ fn each_leaf<P: Forked>(
 struct Ready<P: Forked> {
     program: P,
     items: Vec<P::Item>,
-    /// All leaves, each with its item, in the order of these.
-    leaves: Vec<(usize, P::Node)>,
+    /// Leaves of an iteration.
+    leaves: u64,
     repeats: Repeats,
     input: String,
     done: Done,
@@ -263,23 +245,17 @@ struct Ready<P: Forked> {
 impl<P: Forked> Ready<P> {
     /// Runs the program of today: in each iteration a parallel loop over the items, with a barrier behind it.
     fn loops(&mut self, pool: &Pool, watch: &Watch) {
-        let Ready {
-            program,
-            items,
-            leaves,
-            ..
-        } = self;
+        let Ready { program, items, .. } = self;
+        let (program, root) = (&*program, program.root());
         let workers = usize::from(pool.workers());
-        let block = items.len().div_ceil(workers * BLOCKS_PER_WORKER).max(1);
+        let length = items.len().div_ceil(workers * BLOCKS_PER_WORKER).max(1);
         for _ in 0..self.repeats.iterations {
             fork::install(pool, || {
                 fork::scope(|scope| {
-                    for (number, items) in items.chunks_mut(block).enumerate() {
-                        let (program, first) = (&*program, number * block);
-                        let from = leaves.partition_point(|leaf| leaf.0 < first);
-                        let to = leaves.partition_point(|leaf| leaf.0 < first + items.len());
-                        let leaves = &leaves[from..to];
-                        scope.spawn(move |_| run_leaves(program, items, first, leaves, watch));
+                    for (number, items) in items.chunks_mut(length).enumerate() {
+                        let first = number * length;
+                        let mut block = Block { items, first };
+                        scope.spawn(move |_| block.run(program, root, 0, watch));
                     }
                 });
             });
@@ -287,21 +263,42 @@ impl<P: Forked> Ready<P> {
     }
 }
 
-/// Runs the leaves `leaves`, whose items are `items`, of which the first is number `first`.
-fn run_leaves<P: Forked>(
-    program: &P,
-    items: &mut [P::Item],
+/// A block of a loop over the items.
+struct Block<'a, I> {
+    items: &'a mut [I],
+    /// The number of its first item.
     first: usize,
-    leaves: &[(usize, P::Node)],
-    watch: &Watch,
-) {
-    for &(item, node) in leaves {
-        if watch.cancel.is_cancelled() {
+}
+
+impl<I: Send> Block<'_, I> {
+    /// Runs the leaves below `node`, whose first item is number `first`, that own an item of the block.
+    fn run<P: Forked<Item = I>>(
+        &mut self,
+        program: &P,
+        node: P::Node,
+        first: usize,
+        watch: &Watch,
+    ) {
+        let end = self.first + self.items.len();
+        let is_apart = first >= end || first + program.owns(node) <= self.first;
+        if is_apart || program.work(node) == 0 || watch.cancel.is_cancelled() {
             return;
         }
-        let own = &mut items[item - first..=item - first];
-        program.leaf(node, own, item, &mut ());
-        watch.done.add();
+        match program.part(node) {
+            Part::Leaf => {
+                let own = first - self.first;
+                program.leaf(node, &mut self.items[own..=own], first, &mut ());
+                watch.done.add();
+            }
+            Part::Then(one, other) => {
+                self.run(program, one, first, watch);
+                self.run(program, other, first, watch);
+            }
+            Part::Fork(one, other) => {
+                self.run(program, one, first, watch);
+                self.run(program, other, first + program.owns(one), watch);
+            }
+        }
     }
 }
 
@@ -373,7 +370,7 @@ impl<P: Registered> Prepared for Ready<P> {
     }
 
     fn steps(&self) -> Option<u64> {
-        Some(self.leaves.len() as u64 * u64::from(self.repeats.iterations))
+        Some(self.leaves * u64::from(self.repeats.iterations))
     }
 
     fn step(&self) -> &'static str {

@@ -20,7 +20,9 @@
 //! # Cost
 //! A [`Branch`] for each closure that a wide one forks, about twice as many as workers for each walk of an even tree, at most `DEEPEST`
 //! times as many; nothing below. Those that nobody holds any more are used again: were they freed, it would be by the worker that lets go
-//! of one last, in whose caches and in whose part of the heap they are then.
+//! of one last, in whose caches and in whose part of the heap they are then. A tree that has ended can be begun again as a whole
+//! ([`Ranges::again`]) if its engine keeps it: then the root and the closures that it forks cost a few stores. Another worker that is still
+//! somewhere in the tree of before tells by the tree's number.
 
 mod tasks;
 
@@ -136,7 +138,7 @@ pub struct Ranges {
     newest: Mutex<Weak<Branch>>,
     /// Its number: a worker looks at this word before it takes the lock.
     newest_number: AtomicU64,
-    /// The address of its root. It is compared, and never used.
+    /// The address of its root. It is compared, and never followed.
     newest_root: AtomicUsize,
     kept: Mutex<Kept>,
 }
@@ -180,7 +182,7 @@ pub struct Branch {
     now: Now,
 }
 
-/// What changes of a [`Branch`]: on lines of its own, for what is above is read by workers that wait.
+/// What changes of a [`Branch`]: on lines apart from what stays the same as long as it is used.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Now {
@@ -287,7 +289,9 @@ impl Ranges {
         let address = Arc::as_ptr(root).addr();
         if self.newest_root.load(Relaxed) == address {
             // It is there from the time before. If another tree takes its place meanwhile, workers look at that one.
-            self.newest_number.store(tree, Release);
+            if self.newest_number.load(Relaxed) < tree {
+                self.newest_number.store(tree, Release);
+            }
             return;
         }
         let mut newest = self.newest.lock();
@@ -327,13 +331,14 @@ impl Ranges {
         self.newest_number.load(Relaxed).max(before) + 1
     }
 
-    /// Begins a tree again that has ended: `division` is that of its root. Returns false, and does nothing, if what was learnt since asks
-    /// for another division.
+    /// Begins a tree again that has ended: `division` is that of its root. Returns false, and does nothing, if something else was learnt
+    /// since than what the tree was made with.
     pub fn again(&self, division: &Division) -> bool {
         let Some(root) = division.branches[0].parent.as_ref() else {
             return false;
         };
-        if !division.is_steady || root.phases != 1 {
+        let mut branches = division.branches.iter();
+        if !division.is_steady || root.phases != 1 || branches.any(|one| one.learnt().is_some()) {
             return false;
         }
         let tree = self.after(root.now.tree.load(Relaxed));
@@ -441,8 +446,7 @@ impl Ranges {
 
     /// The closure of `branch` has ended, and all that it forked.
     pub fn end(&self, branch: &Branch) {
-        let phases = branch.now.phase.load(Relaxed);
-        if branch.is_wide() && phases != branch.phases {
+        if let Some(phases) = branch.learnt() {
             self.remember(branch.key, Learnt::Phases(phases));
         }
         if let Some(parent) = &branch.parent {
@@ -533,6 +537,12 @@ impl Branch {
         self.now.work.fetch_add(time, Relaxed);
     }
 
+    /// Returns how many forks the closure has made, if it has ended and that is news. One that was stolen makes none that count.
+    fn learnt(&self) -> Option<u32> {
+        let phases = self.now.phase.load(Relaxed);
+        (self.is_wide() && phases != 0 && phases != self.phases).then_some(phases)
+    }
+
     /// A worker that does not own the closure has stolen it, and runs it without the others.
     pub fn stolen(&self) {
         self.now.ended.store(true, Release);
@@ -617,9 +627,9 @@ impl Place {
         let newest = ranges.newest_number.load(Acquire);
         if (self.at.is_none() || self.out) && self.seen < newest {
             self.seen = newest;
-            let at = self.at.as_ref();
-            if at.is_some_and(|at| at.now.tree.load(Acquire) == newest) {
-                // That is the tree that it has left, begun again.
+            let at = self.at.as_ref().map(|at| Arc::as_ptr(at).addr());
+            if at == Some(ranges.newest_root.load(Relaxed)) {
+                // That is the tree that it has left; whether it was begun again is seen there.
                 return;
             }
             let newest = ranges.newest.lock().upgrade();
@@ -635,6 +645,7 @@ impl Place {
                 // It was begun again.
                 (self.tree, self.served, self.tries) = (tree, 0, 0);
                 (self.awaited, self.out) = (None, false);
+                self.seen = self.seen.max(tree);
             }
             if self.out {
                 break;
@@ -681,11 +692,17 @@ impl Place {
 
     /// The worker belongs to the next closure further out from now on.
     pub fn leave(&mut self) {
-        let above = self.at.as_ref().map(|at| (at.parent.clone(), at.born));
-        match above {
-            Some((None, _)) => self.out = true,
-            Some((parent, born)) => self.go(parent, born),
-            None => {}
+        let Some(at) = &self.at else { return };
+        let (tree, born) = (self.tree, at.born);
+        match at.parent.clone() {
+            None => self.out = true,
+            parent => {
+                self.go(parent, born);
+                if self.tree != tree {
+                    // That one was begun again: this worker has had a share of it before, but not now.
+                    self.served = 0;
+                }
+            }
         }
     }
 

@@ -22,6 +22,8 @@ pub struct Dividing {
     prepared: Prepared,
     closures: Option<Arc<Closures>>,
     ranges: Ranges,
+    /// That of the roots, if there are any: it lasts as long as they do.
+    _roots: Option<Division>,
     state: Mutex<State>,
     queued: AtomicUsize,
 }
@@ -417,17 +419,19 @@ impl Dispatcher for Dividing {
             .take_while(|closure| closure.parent.is_none())
             .map(|root| root.work)
             .collect();
-        if !roots.is_empty() {
+        let roots = (!roots.is_empty()).then(|| {
             let root = ranges.root(WorkerId(0), 0);
             ranges.publish(&root);
             let division = ranges.divide(&root, 0, &roots);
             state.share(0..roots.len() as u32, &division);
-        }
+            division
+        });
         let shared = Dividing {
             placement: site.placement.clone(),
             closures,
             prepared,
             ranges,
+            _roots: roots,
             state: Mutex::new(state),
             queued: AtomicUsize::new(0),
         };
