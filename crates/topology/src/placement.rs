@@ -133,8 +133,8 @@ impl Placement {
         first_equal.map_or(MAX_DISTANCE, |distance| distance as u8)
     }
 
-    /// Returns the workers around `worker`, with numbers one after the other, that are at most `distance` away: those of its core (1), of its
-    /// level-2 cache (2), of its cache domain (3), of its NUMA node (4), of its package (5), or all.
+    /// Returns the workers around `worker`, with numbers one after the other, that are at most `distance` away: those of its core (1), of
+    /// its level-2 cache (2), of its cache domain (3), of its NUMA node (4), of its package (5), or all.
     ///
     /// ```
     /// use tanada_topology::{Topology, WorkerId};

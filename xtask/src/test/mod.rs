@@ -22,7 +22,8 @@ use steps::{STEPS, Step};
 /// How `cargo xtask test` is called.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Runs the long products as well: TANADA_FULL=1 for every test, all sanitizers, 64 seeds of Miri, ten minutes of fuzzing a target, 64-bit Arm
+    /// Runs the long products as well: TANADA_FULL=1 for every test, all sanitizers, 64 seeds of Miri, ten minutes of fuzzing a target,
+    /// 64-bit Arm
     #[arg(long, conflicts_with = "quick")]
     full: bool,
     /// Runs only the steps that need one build

@@ -39,7 +39,8 @@ pub(crate) fn policies() -> impl TypedValueParser<Value = String> {
 }
 
 /// What `--policy` is, of a program of nested forks.
-pub(crate) const ABOUT_FORKS: &str = "The policies, separated by commas [default: of a run random-steal, of a comparison all policies of forks]";
+pub(crate) const ABOUT_FORKS: &str =
+    "Policies, separated by commas [default: random-steal; of a comparison all policies of forks]";
 
 /// Returns the names of the policies that a program of nested forks runs under: those of forks, and those that run natively, each of which
 /// has one of forks.

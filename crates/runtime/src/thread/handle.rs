@@ -315,8 +315,8 @@ pub fn with_queues<R>(body: impl FnOnce(&mut Queues<'_>) -> R) -> Option<R> {
 
 /// Spreads threads that were created and not scheduled over the workers `first..last` of their pool, in equal parts and in order: paper
 /// 5's authors wished for such an operation. ([`Placement::subtree`](tanada_topology::Placement::subtree) of
-/// [`Pool::placement`](crate::Pool::placement) is the workers of a part of the machine.) Worker `first` gets the first ones. Each lies at the tail of its worker's queue, the first of
-/// them nearest to the head.
+/// [`Pool::placement`](crate::Pool::placement) is the workers of a part of the machine.) Worker `first` gets the first ones.
+/// Each lies at the tail of its worker's queue, the first of them nearest to the head.
 ///
 /// # Panics
 /// If this OS thread is no worker, or there are no such workers.

@@ -325,8 +325,8 @@ impl Ranges {
         })
     }
 
-    /// Returns the number of a tree that begins now, whose root was that of tree `before` the last time. Two workers that begin trees at the
-    /// same time may number them alike; then workers that belong nowhere look at one of these only.
+    /// Returns the number of a tree that begins now, whose root was that of tree `before` the last time. Two workers that begin trees at
+    /// the same time may number them alike; then workers that belong nowhere look at one of these only.
     fn after(&self, before: u64) -> u64 {
         self.newest_number.load(Relaxed).max(before) + 1
     }
