@@ -35,6 +35,9 @@ pub trait Family: Send + Sync + Sized + 'static {
     /// As [`Dispatcher::READS_GROUPS`].
     const READS_GROUPS: bool = false;
 
+    /// As [`Dispatcher::TREATS_ALIKE`].
+    const TREATS_ALIKE: bool = false;
+
     /// What one worker remembers from call to call.
     type Memory: Default + Send + 'static;
 
@@ -364,6 +367,7 @@ impl<F: Family> Dispatcher for Stealing<F> {
     const INJECTS_AT_ONCE: bool = !F::MAILS;
     /// What has no size remembers nothing of the tasks that are taken.
     const HANDS_ON: bool = !F::MAILS && size_of::<F::Memory>() == 0;
+    const TREATS_ALIKE: bool = F::TREATS_ALIKE;
 
     fn build(site: &Site<'_>) -> (Self, Vec<Self::Local>) {
         let (locals, seats) = site

@@ -209,6 +209,10 @@ pub trait Dispatcher: Send + Sync + Sized + 'static {
     /// on with the task and leave the call out.
     const HANDS_ON: bool = false;
 
+    /// Whether what a task says of itself changes nothing: it reads neither [`Env::hints`] nor the digest. An engine may then hand it one
+    /// task that stands for several which became ready at the same time, and whose order is the engine's.
+    const TREATS_ALIKE: bool = false;
+
     /// Whether it overrides [`Dispatcher::inject_all`]. If not, an engine may call `inject` for each task instead, and look in between
     /// whether there is something else to do.
     const INJECTS_AT_ONCE: bool = false;

@@ -174,6 +174,13 @@ impl Context<'_> {
         }
     }
 
+    /// Returns the number of workers that roots of this graph may be handed out to in [shares](super::template), if they may: the policy
+    /// treats tasks alike, and nothing watches single tasks or holds them back.
+    pub(super) fn shares(self) -> Option<usize> {
+        let free = self.pool.shares && !self.graph.nested.is_on() && self.graph.watch.0.is_none();
+        free.then(|| usize::from(self.pool.placement.workers()))
+    }
+
     /// Passes an active task on: to the table of its graph if that is nested, to the graph's observer if that holds tasks back, else to the
     /// policy. The run may be over when this returns.
     #[inline]

@@ -9,6 +9,7 @@
 //! through them after their last call of `release` or `deactivate`.
 
 use super::bodies::Body;
+use super::shares::Shares;
 use super::{Shape, TemplateTask};
 use crate::executable::{self, DESCRIPTION_AT, Description, Executable, Header, foreign_task};
 use crate::graph::GraphCore;
@@ -41,6 +42,10 @@ pub(super) struct Room<'env, A> {
     many: Box<[u32]>,
     /// Nodes without dependencies.
     roots: Box<[u32]>,
+    /// What goes to the policy instead of the roots, if the policy treats tasks alike and there are many.
+    pub(super) shares: Shares<'env, A>,
+    /// How many shares the runs of the graph that goes on have; 0: roots go to the policy one by one.
+    dealt: AtomicUsize,
     /// The room's number among all of this process, for observers: an address may become that of another room.
     number: u64,
     /// Number of nodes without successors.
@@ -87,7 +92,7 @@ const FEW: usize = 3;
 ///
 /// In the header, `short` is the number of successors if that is at most [`FEW`], else [`MANY`]; `long` is the number of dependencies.
 #[repr(C, align(64))]
-struct Node<'env, A> {
+pub(super) struct Node<'env, A> {
     header: Header,
     /// The successors; or, if they are in [`Room::many`], their place and their number.
     next: [u32; FEW],
@@ -128,6 +133,8 @@ impl<'env, A> Room<'env, A> {
             batch: AtomicPtr::default(),
             many: Box::default(),
             roots: shape.roots.clone().into(),
+            shares: Shares::default(),
+            dealt: AtomicUsize::new(0),
             number: ROOMS.fetch_add(1, Ordering::Relaxed),
             sinks: shape.sinks,
             holds: shape.sinks >= MANY_SINKS,
@@ -171,22 +178,42 @@ impl<'env, A> Room<'env, A> {
         }
     }
 
+    /// Makes as many shares as runs on a pool with `workers` workers may have, unless there are as many.
+    ///
+    /// # Safety
+    /// No run goes on in `this`, and no other thread uses it during this call.
+    pub(super) unsafe fn make_shares(this: NonNull<Self>, workers: usize) {
+        // SAFETY: the caller says so.
+        let room = unsafe { &mut *this.as_ptr() };
+        let wanted = Shares::<A>::wanted(workers, room.roots.len());
+        if wanted > room.shares.len() {
+            room.shares = Shares::new(this, wanted);
+        }
+    }
+
     /// Begins the first run of `graph` in this room.
     ///
     /// # Safety
     /// `graph` is a graph of `pool` that has begun and counts this room as active. No run goes on here. `batch`, its arguments, the
-    /// template and this room stay until the graph has ended. The arguments may be shared between threads.
+    /// template and this room stay until the graph has ended. The arguments may be shared between threads. If roots are handed out in
+    /// shares on a pool of `shares` workers, [`Room::make_shares`] was called with that number.
     pub(super) unsafe fn begin(
         &self,
         graph: &GraphCore,
         pool: &PoolShared,
         batch: &Batch<A>,
+        shares: Option<usize>,
         release: impl FnMut(Ready),
     ) {
         let graph = std::ptr::from_ref(graph).cast_mut();
         self.graph.store(graph, Ordering::Relaxed);
         let pool = std::ptr::from_ref(pool).cast_mut();
         self.pool.store(pool, Ordering::Relaxed);
+        let dealt = match shares {
+            Some(workers) => Shares::<A>::wanted(workers, self.roots.len()),
+            None => 0,
+        };
+        self.dealt.store(dealt, Ordering::Relaxed);
         let batch = std::ptr::from_ref(batch).cast_mut();
         self.batch.store(batch, Ordering::Relaxed);
         // SAFETY: the graph has begun, and no node runs (caller).
@@ -211,6 +238,12 @@ impl<'env, A> Room<'env, A> {
         debug_assert!((at as usize) < self.unresolved.len());
         // SAFETY: places come from the template and are inside of the allocation, which is freed with the room. Nodes are never written.
         unsafe { self.first.add(at as usize).as_ref() }
+    }
+
+    /// Returns the root at place `at` among the roots.
+    #[inline]
+    pub(super) fn root(&self, at: usize) -> &Node<'env, A> {
+        self.node(self.roots[at])
     }
 
     /// Returns the successors of `node`.
@@ -335,6 +368,34 @@ impl<'env, A> Room<'env, A> {
         }
     };
 
+    /// Counts `number` sinks that have ended on `worker` later, together with others.
+    ///
+    /// # Safety
+    /// The run of these sinks goes on in `this`, and nothing else counts them.
+    #[inline]
+    pub(super) unsafe fn hold(this: NonNull<Self>, number: usize, worker: &WorkerCore) {
+        let of = this.as_ptr().cast_const().cast();
+        // SAFETY: the caller says so.
+        unsafe { (worker.graph.held).hold(of, number, Self::SETTLE, worker) };
+    }
+
+    /// A share has ended on `worker`, and `sinks` sinks that were not counted.
+    ///
+    /// # Safety
+    /// As [`Room::hold`], of the share, too.
+    pub(super) unsafe fn share_ended(this: NonNull<Self>, sinks: usize, worker: &WorkerCore) {
+        // SAFETY: the run goes on until the share is counted. Else as the caller says.
+        unsafe {
+            match this.as_ref().holds {
+                true => Self::hold(this, sinks + 1, worker),
+                false => {
+                    let mut released = worker.released.borrow_mut();
+                    Self::sinks_ended(this, sinks + 1, worker.alone, |task| released.push(task));
+                }
+            }
+        }
+    }
+
     /// Begins the run with the next argument. Ends the room's part of the graph if there is none.
     ///
     /// # Safety
@@ -346,6 +407,12 @@ impl<'env, A> Room<'env, A> {
         // SAFETY: the call that has begun the graph waits for its end (contract of `begin`).
         if !unsafe { room.set_up_next(graph) } {
             graph.deactivate(1);
+            return;
+        }
+        let dealt = room.dealt.load(Ordering::Relaxed);
+        if dealt > 0 {
+            // SAFETY: `set_up_next` has dealt the shares out for this run, which is not over before each of them has ended.
+            unsafe { room.shares.release(dealt, release) };
             return;
         }
         for &root in &room.roots {
@@ -370,7 +437,12 @@ impl<'env, A> Room<'env, A> {
         // SAFETY: `at` is inside of the slice.
         let arg = unsafe { batch.args.add(at) };
         self.arg.store(arg.as_ptr(), Ordering::Relaxed);
-        self.left.start(self.sinks);
+        // Each share counts as a sink.
+        let dealt = self.dealt.load(Ordering::Relaxed);
+        if dealt > 0 {
+            self.shares.deal(dealt, self.roots.len());
+        }
+        self.left.start(self.sinks + dealt);
         graph.watch.tell(|watch| self.report(watch, graph.run_id()));
         true
     }
@@ -417,17 +489,20 @@ fn place(list: &[u32], many: &mut Vec<u32>) -> (u16, [u32; FEW]) {
 }
 
 /// The kind of the nodes of instances whose runs take an `A`.
-struct NodeKind<A>(PhantomData<A>);
+pub(super) struct NodeKind<A>(PhantomData<A>);
 
 impl<A> NodeKind<A> {
-    /// Returns the graph of a node that is about to run. Ends the process if that is none of the worker's pool.
+    /// Returns the graph of a run of which something is about to run. Ends the process if that is none of the worker's pool.
     ///
     /// # Safety
-    /// As [`Executable::run_body`] of a node.
+    /// A run goes on in `room` until what is about to run has ended.
     #[inline(always)]
-    unsafe fn enter<'a>(node: NonNull<Node<'_, A>>, worker: &WorkerCore) -> &'a GraphCore {
-        // SAFETY: the caller says so; the room goes on with the node's run.
-        let room = unsafe { node.as_ref().room.as_ref() };
+    pub(super) unsafe fn enter<'a>(
+        room: NonNull<Room<'_, A>>,
+        worker: &WorkerCore,
+    ) -> &'a GraphCore {
+        // SAFETY: the caller says so.
+        let room = unsafe { room.as_ref() };
         if !std::ptr::eq(room.pool.load(Ordering::Relaxed), worker.pool()) {
             // A policy has kept the task and handed it to another pool.
             foreign_task();
@@ -462,52 +537,19 @@ impl<A> NodeKind<A> {
         }
     }
 
-    /// Counts a sink that has ended on `worker` later, together with others.
+    /// Runs `node`, and then the chain of tasks of which each is the only one that the one before makes ready. All are of one room, so what
+    /// holds of the first of them holds of all: they belong to this pool, and to this graph. Returns whether the last one was a sink that
+    /// the caller is to [hold](Room::hold). What else has become ready is among the released tasks.
     ///
     /// # Safety
-    /// The sink's run goes on in `room`, and nothing else counts it.
-    #[inline]
-    unsafe fn hold(room: NonNull<Room<'_, A>>, worker: &WorkerCore) {
-        let of = room.as_ptr().cast_const().cast();
-        // SAFETY: the caller says so.
-        unsafe { (worker.graph.held).hold(of, 1, Room::<A>::SETTLE, worker) };
-    }
-}
-
-impl<A> Executable for NodeKind<A> {
-    const OBSERVED: bool = true;
-
+    /// As [`Executable::run_and_finish`] of a node of `room`, whose run of `graph` goes on. The worker [chains](WorkerCore::chains).
     #[inline(always)]
-    unsafe fn run_body(header: NonNull<Header>, worker: &WorkerCore) {
-        let node = header.cast::<Node<'_, A>>();
-        // SAFETY: the header is the first field of a node, whose room goes on with the node's run.
-        unsafe {
-            let graph = Self::enter(node, worker);
-            worker.graph.run(graph);
-            Self::call(node, graph, worker);
-        }
-        worker.graph.run(std::ptr::null());
-    }
-
-    /// Also runs the chain of tasks of which each is the only one that the one before makes ready. All are of one room, so what holds of
-    /// the first of them holds of all: they belong to this pool, and to this graph.
-    #[inline(always)]
-    unsafe fn run_and_finish(header: NonNull<Header>, worker: &WorkerCore) {
-        let mut node = header.cast::<Node<'_, A>>();
-        // SAFETY: as in `run_body`.
-        let graph = unsafe { Self::enter(node, worker) };
-        if !worker.chains || graph.nested.is_on() {
-            // SAFETY: as in `run_body`; the node's body has run before `finish`, which is called once.
-            unsafe {
-                worker.graph.run(graph);
-                Self::call(node, graph, worker);
-                worker.graph.run(std::ptr::null());
-                return Self::finish(header, worker);
-            }
-        }
-        // SAFETY: until the node has ended, its room goes on.
-        let room = unsafe { node.as_ref() }.room;
-        worker.graph.run(graph);
+    pub(super) unsafe fn run_chain<'env>(
+        mut node: NonNull<Node<'env, A>>,
+        room: NonNull<Room<'env, A>>,
+        graph: &GraphCore,
+        worker: &WorkerCore,
+    ) -> bool {
         loop {
             // SAFETY: the room goes on, and this is the node's only run.
             unsafe { Self::call(node, graph, worker) };
@@ -522,20 +564,56 @@ impl<A> Executable for NodeKind<A> {
             // SAFETY: the node's body has run, and it ends here only.
             let sink = unsafe { Room::ended(room, node, worker.alone, release) };
             let Some(task) = first else {
-                worker.graph.run(std::ptr::null());
-                if let Sink::Held = sink {
-                    // SAFETY: as in `finish`.
-                    unsafe { Self::hold(room, worker) };
-                }
-                return;
+                return matches!(sink, Sink::Held);
             };
             if !only || worker.pool().is_disturbed() {
                 worker.released.borrow_mut().insert(0, task);
-                break;
+                return false;
             }
             node = executable::claim(task).cast();
         }
+    }
+}
+
+impl<A> Executable for NodeKind<A> {
+    const OBSERVED: bool = true;
+
+    #[inline(always)]
+    unsafe fn run_body(header: NonNull<Header>, worker: &WorkerCore) {
+        let node = header.cast::<Node<'_, A>>();
+        // SAFETY: the header is the first field of a node, whose room goes on with the node's run.
+        unsafe {
+            let graph = Self::enter(node.as_ref().room, worker);
+            worker.graph.run(graph);
+            Self::call(node, graph, worker);
+        }
         worker.graph.run(std::ptr::null());
+    }
+
+    /// Also runs the chain of tasks that `node` begins.
+    #[inline(always)]
+    unsafe fn run_and_finish(header: NonNull<Header>, worker: &WorkerCore) {
+        let node = header.cast::<Node<'_, A>>();
+        // SAFETY: until the node has ended, its room goes on.
+        let room = unsafe { node.as_ref() }.room;
+        // SAFETY: as in `run_body`.
+        let graph = unsafe { Self::enter(room, worker) };
+        worker.graph.run(graph);
+        if !worker.chains || graph.nested.is_on() {
+            // SAFETY: as in `run_body`; the node's body has run before `finish`, which is called once.
+            unsafe {
+                Self::call(node, graph, worker);
+                worker.graph.run(std::ptr::null());
+                return Self::finish(header, worker);
+            }
+        }
+        // SAFETY: the caller keeps the contract of `Executable`, and the worker chains.
+        let held = unsafe { Self::run_chain(node, room, graph, worker) };
+        worker.graph.run(std::ptr::null());
+        if held {
+            // SAFETY: as in `finish`.
+            unsafe { Room::hold(room, 1, worker) };
+        }
     }
 
     #[inline(always)]
@@ -549,7 +627,7 @@ impl<A> Executable for NodeKind<A> {
         if let Sink::Held = sink {
             drop(released);
             // SAFETY: the sink has ended and is counted once. Until then the run is not over, so the room stays.
-            unsafe { Self::hold(room, worker) };
+            unsafe { Room::hold(room, 1, worker) };
         }
     }
 }
