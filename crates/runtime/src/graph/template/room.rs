@@ -11,7 +11,9 @@
 use super::bodies::Body;
 use super::shares::Shares;
 use super::{Shape, TemplateTask};
-use crate::executable::{self, DESCRIPTION_AT, Description, Executable, Header, foreign_task};
+use crate::executable::{
+    self, DESCRIPTION_AT, Description, Executable, Form, Header, foreign_task,
+};
 use crate::graph::GraphCore;
 use crate::graph::context::Context;
 use crate::graph::observer::{GraphObserver, TaskId};
@@ -101,7 +103,7 @@ pub(super) struct Node<'env, A> {
     description: Description,
 }
 
-const MANY: u16 = u16::MAX;
+const MANY: u8 = u8::MAX;
 
 impl<A> Node<'_, A> {
     /// Mints and returns the right to run the node.
@@ -147,7 +149,7 @@ impl<'env, A> Room<'env, A> {
                 let (short, next) = place(shape.edges.of(at), &mut many);
                 let (kind, hints) = (&NodeKind::<A>::KIND, task.description.hints);
                 Node {
-                    header: Header::new(kind, hints, short, shape.predecessors[at]),
+                    header: Header::new(kind, Form::Beside, &hints, short, shape.predecessors[at]),
                     next,
                     body: task.body,
                     room,
@@ -473,12 +475,12 @@ impl<'env, A> Room<'env, A> {
 }
 
 /// Returns what a node with these successors has in `short` of its header and in [`Node::next`]. Appends to `many` if they are many.
-fn place(list: &[u32], many: &mut Vec<u32>) -> (u16, [u32; FEW]) {
+fn place(list: &[u32], many: &mut Vec<u32>) -> (u8, [u32; FEW]) {
     let mut next = [0; FEW];
     match next.get_mut(..list.len()) {
         Some(few) => {
             few.copy_from_slice(list);
-            (list.len() as u16, next)
+            (list.len() as u8, next)
         }
         None => {
             let begin = u32::try_from(many.len()).expect("fewer than 2^32 dependencies");

@@ -10,7 +10,7 @@
 //! the share goes back to the policy behind these tasks, and goes on later, on whichever worker gets it.
 
 use super::room::{NodeKind, Room};
-use crate::executable::{DESCRIPTION_AT, Description, Executable, Header};
+use crate::executable::{DESCRIPTION_AT, Description, Executable, Form, Header};
 use crate::worker::WorkerCore;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -57,8 +57,9 @@ impl<'env, A> Shares<'env, A> {
 
     /// Returns `number` shares of the roots of `room`.
     pub(super) fn new(room: NonNull<Room<'env, A>>, number: usize) -> Self {
+        let kind = &ShareKind::<A>::KIND;
         let share = |part| Share {
-            header: Header::new(&ShareKind::<A>::KIND, Hints::default(), 0, part),
+            header: Header::new(kind, Form::Beside, &Hints::default(), 0, part),
             room,
             description: OwnLine(Description {
                 name: "roots",
