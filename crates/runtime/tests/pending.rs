@@ -19,7 +19,7 @@ fn bytes_beside_a_closure(s: &Scope<'_>, after: Option<Token>) -> f64 {
     for at in 0..TASKS as u64 {
         let task = s.task("waits").index(at).after(after);
         let task = task.count(u32::from(after.is_none()));
-        task.register(move |_| drop(std::hint::black_box(words)));
+        task.register(move |_| _ = std::hint::black_box(words));
     }
     (ALLOCATOR.bytes() - before) as f64 / TASKS as f64 - CLOSURE as f64
 }

@@ -218,6 +218,9 @@ impl<F: Family> Stealing<F> {
         let me = env.me();
         env.charge(Op::Read(Word::Top(me)));
         let task = deque.pop()?;
+        if let Some(handle) = deque.newest() {
+            env.soon(handle);
+        }
         env.charge(Op::OwnPop);
         env.charge(Op::Write(Word::Bottom(me)));
         Some((task, Origin::Own))

@@ -227,6 +227,12 @@ fn header_of(task: &Ready) -> NonNull<Header> {
     header.unwrap_or_else(|| foreign_task())
 }
 
+/// Prefetches what a worker reads first of the task with this handle, which need not be there any more.
+#[inline]
+pub(crate) fn prefetch(handle: u64) {
+    crate::prefetch::prefetch(std::ptr::without_provenance::<Header>(handle as usize));
+}
+
 /// Consumes the right to run a task and returns the task's header: for a kind that runs it itself, as the contract of [`Executable`] says.
 #[inline]
 pub(crate) fn claim(task: Ready) -> NonNull<Header> {
@@ -327,6 +333,12 @@ impl Runnable {
 }
 
 impl Ran {
+    /// Returns what observers see of this task.
+    pub(crate) fn view(&self) -> TaskView {
+        // SAFETY: the thing stays alive until `finish`.
+        unsafe { Header::view(self.0) }
+    }
+
     /// Releases what waits for the task.
     #[inline]
     pub(crate) fn finish(self, worker: &WorkerCore) {

@@ -176,7 +176,7 @@ impl Nested {
 
 impl Context<'_> {
     /// Adds ready tasks of a nested graph to the graph's table, and wakes the waiting worker and another one.
-    pub(super) fn offer(self, tasks: impl IntoIterator<Item = Ready>) {
+    pub(super) fn offer(&self, tasks: impl IntoIterator<Item = Ready>) {
         // Once the tasks can be taken, the run may end at any moment. Its core stays.
         let waiter = self.graph.waiter();
         let ticket = {

@@ -148,7 +148,7 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
 
 /// Lets a node wait for `after`, and activates its task if that is ready.
 #[inline(always)]
-fn complete(context: Context<'_>, node: NodeRef, after: &[(NodeRef, u32)], ready: Option<Ready>) {
+fn complete(context: &Context<'_>, node: NodeRef, after: &[(NodeRef, u32)], ready: Option<Ready>) {
     let ready = match ready {
         Some(ready) => Some(ready),
         None => {
@@ -169,7 +169,7 @@ fn complete(context: Context<'_>, node: NodeRef, after: &[(NodeRef, u32)], ready
 #[cold]
 fn complete_watched(
     watch: &dyn GraphObserver,
-    context: Context<'_>,
+    context: &Context<'_>,
     token: Token,
     (description, line): (&Description, &'static Location<'static>),
     after: &[(NodeRef, u32)],

@@ -224,7 +224,8 @@ impl NodeRef {
             // SAFETY: the header says that it is one on the heap, and nobody has seen it since the task ended.
             unsafe { brief.free() };
         }
-        taken.for_each(release);
+        // SAFETY: nobody adds to the list of a task that has ended, and this thread alone fills the node again.
+        unsafe { node.waiting.each(taken, release) };
     }
 
     /// Returns whether this free node must serve no other task: the next one would have the number of a task of long ago, and tokens of

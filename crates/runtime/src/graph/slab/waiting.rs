@@ -49,7 +49,9 @@ impl Default for Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        drop(self.lock().take());
+        let taken = self.lock().take();
+        // SAFETY: no other thread uses the list.
+        unsafe { self.each(taken, |_| ()) };
     }
 }
 
@@ -67,6 +69,28 @@ impl Waiting {
         let there = self.body.load(Ordering::Relaxed);
         self.body.store(false, Ordering::Relaxed);
         there
+    }
+
+    /// Calls `each` with each task that was taken, in the order in which they began to wait.
+    ///
+    /// # Safety
+    /// They were taken out of this list, and no thread has added any since.
+    #[inline]
+    pub(super) unsafe fn each(&self, Taken(number): Taken, mut each: impl FnMut(NodeRef)) {
+        if number == 0 {
+            return;
+        }
+        // SAFETY: so many places are written, and nobody writes them (caller); who looks at the list meanwhile finds it empty.
+        let places = unsafe { &*self.places.get() };
+        // SAFETY: as above; the last one is what `number` says.
+        let one = |place: &MaybeUninit<Place>| unsafe { place.assume_init().one };
+        if number < MANY {
+            return (places[..usize::from(number)].iter()).for_each(|place| each(one(place)));
+        }
+        places[..FEW - 1].iter().for_each(|place| each(one(place)));
+        // SAFETY: as above; from `Box::into_raw`, and freed once, since the list was taken once.
+        let rest = unsafe { Box::from_raw(places[FEW - 1].assume_init().rest) };
+        rest.into_iter().for_each(each);
     }
 
     /// Locks and returns the list.
@@ -113,14 +137,10 @@ impl WaitingTasks<'_> {
         *self.number = MANY;
     }
 
-    /// Takes and returns all tasks.
+    /// Empties the list. What was in it stays where it is, for one call of [`Waiting::each`].
     #[inline]
     pub(super) fn take(&mut self) -> Taken {
-        Taken {
-            number: std::mem::take(&mut *self.number),
-            // SAFETY: the list is locked. What is not written is copied as it is.
-            places: unsafe { *self.places.get() },
-        }
+        Taken(std::mem::take(&mut *self.number))
     }
 
     /// Returns a copy of the list.
@@ -140,42 +160,9 @@ impl WaitingTasks<'_> {
     }
 }
 
-/// The tasks that waited for one that has ended.
-pub(super) struct Taken {
-    number: u8,
-    places: [MaybeUninit<Place>; FEW],
-}
-
-impl Taken {
-    /// Calls `each` with each of them, in the order in which they began to wait.
-    #[inline]
-    pub(super) fn for_each(mut self, mut each: impl FnMut(NodeRef)) {
-        let rest = self.rest();
-        for place in &self.places[..usize::from(self.number)] {
-            // SAFETY: so many places are written, with one task each, since the rest was taken out.
-            each(unsafe { place.assume_init().one });
-        }
-        if let Some(rest) = rest {
-            rest.into_iter().for_each(each);
-        }
-    }
-
-    /// Takes out what is on the heap.
-    #[inline]
-    fn rest(&mut self) -> Option<Box<Vec<NodeRef>>> {
-        (self.number == MANY).then(|| {
-            self.number = FEW as u8 - 1;
-            // SAFETY: `number` said so; from `Box::into_raw`, and taken out once.
-            unsafe { Box::from_raw(self.places[FEW - 1].assume_init().rest) }
-        })
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        drop(self.rest());
-    }
-}
+/// The tasks that were taken out of a list.
+#[must_use = "they wait for ever unless `Waiting::each` finds them"]
+pub(super) struct Taken(u8);
 
 #[cfg(test)]
 mod tests {
@@ -193,7 +180,8 @@ mod tests {
             }
             assert_eq!(waiting.lock().to_vec(), tasks[..number]);
             let (taken, mut seen) = (waiting.lock().take(), Vec::new());
-            taken.for_each(|task| seen.push(task));
+            // SAFETY: no other thread uses the list.
+            unsafe { waiting.each(taken, |task| seen.push(task)) };
             assert_eq!(seen, tasks[..number]);
             assert_eq!(waiting.lock().to_vec(), []);
         }

@@ -18,6 +18,7 @@ use crate::graph::GraphCore;
 use crate::graph::context::Context;
 use crate::graph::observer::{GraphObserver, TaskId};
 use crate::pool::PoolShared;
+use crate::prefetch::prefetch;
 use crate::worker::WorkerCore;
 use crate::worker::held::{Countdown, Settle};
 use std::marker::PhantomData;
@@ -52,6 +53,8 @@ pub(super) struct Room<'env, A> {
     number: u64,
     /// Number of nodes without successors.
     sinks: usize,
+    /// Whether it has so many nodes that few are in a cache when they become ready.
+    large: bool,
     /// Whether workers hold back the sinks that have ended on them, see [`held`](crate::worker::held).
     holds: bool,
     /// Number of sinks that have not ended.
@@ -60,6 +63,13 @@ pub(super) struct Room<'env, A> {
 
 /// The least sinks of a graph of which workers hold some back: with fewer, the last worker would find out later that it was the last.
 const MANY_SINKS: usize = 32;
+
+/// The least nodes of a room whose nodes are prefetched: 4 MiB of them, more than most caches of one core. In a smaller one the loads would
+/// cost more than they bring.
+const LARGE: usize = 1 << 15;
+
+/// How many successors ahead of the one that is resolved are prefetched.
+const AHEAD: usize = 8;
 
 /// What has become of a task that ended.
 enum Sink {
@@ -139,6 +149,7 @@ impl<'env, A> Room<'env, A> {
             dealt: AtomicUsize::new(0),
             number: ROOMS.fetch_add(1, Ordering::Relaxed),
             sinks: shape.sinks,
+            large: shape.tasks.len() >= LARGE,
             holds: shape.sinks >= MANY_SINKS,
             left: Countdown::default(),
         });
@@ -259,12 +270,26 @@ impl<'env, A> Room<'env, A> {
         }
     }
 
+    /// Prefetches what is needed to resolve a dependency of the node at place `at`, and to make it ready.
+    #[inline]
+    fn prefetch(&self, at: u32) {
+        prefetch(&raw const self.unresolved[at as usize]);
+        prefetch(std::ptr::from_ref(self.node(at)));
+    }
+
+    /// Prefetches what the end of `node` will need, whose body is about to run.
+    #[inline]
+    fn prefetch_successors(&self, node: &Node<'env, A>) {
+        let successors = self.successors(node).iter().take(AHEAD);
+        successors.for_each(|&next| self.prefetch(next));
+    }
+
     /// Resolves one dependency of the node at place `at`. Returns the right to run the node if it was the last.
     ///
     /// # Safety
     /// A run goes on in which the caller has ended a predecessor of the node, and resolves this dependency for the first time.
     #[inline(always)]
-    unsafe fn resolve(&self, at: u32, alone: bool) -> Option<Ready> {
+    unsafe fn resolve<const LARGE: bool>(&self, at: u32, alone: bool) -> Option<Ready> {
         debug_assert!((at as usize) < self.unresolved.len());
         // SAFETY: places come from the template, which has as many tasks as there are counts.
         let unresolved = unsafe { self.unresolved.get_unchecked(at as usize) };
@@ -285,6 +310,9 @@ impl<'env, A> Room<'env, A> {
         // Reset for the next run, which alone resolves this node again. Relaxed: the node's release, its end and the AcqRel countdown of
         // `left` come before that.
         unresolved.store(node.header.long, Ordering::Relaxed);
+        if LARGE {
+            node.body.prefetch();
+        }
         // SAFETY: the last dependency was resolved by this thread, so this is the only right; the node stays until it has run.
         Some(unsafe { node.ready() })
     }
@@ -294,7 +322,7 @@ impl<'env, A> Room<'env, A> {
     /// # Safety
     /// A run goes on in `this`, and this is called once for each of its nodes.
     #[inline(always)]
-    unsafe fn ended(
+    unsafe fn ended<const LARGE: bool>(
         this: NonNull<Self>,
         node: NonNull<Node<'env, A>>,
         alone: bool,
@@ -306,9 +334,13 @@ impl<'env, A> Room<'env, A> {
             (room, room.successors(node.as_ref()))
         };
         let is_sink = successors.is_empty();
-        for &next in successors {
+        for (at, &next) in successors.iter().enumerate() {
+            // A locked instruction waits for all loads before it: without this, for the counts one by one.
+            if LARGE && let Some(&later) = successors.get(at + AHEAD) {
+                room.prefetch(later);
+            }
             // SAFETY: `node` has ended, and each of its edges is resolved once.
-            if let Some(ready) = unsafe { room.resolve(next, alone) } {
+            if let Some(ready) = unsafe { room.resolve::<LARGE>(next, alone) } {
                 release(ready);
             }
         }
@@ -518,12 +550,19 @@ impl<A> NodeKind<A> {
     /// # Safety
     /// As [`Executable::run_body`] of a node.
     #[inline(always)]
-    unsafe fn call(node: NonNull<Node<'_, A>>, graph: &GraphCore, worker: &WorkerCore) {
+    unsafe fn call<const LARGE: bool>(
+        node: NonNull<Node<'_, A>>,
+        graph: &GraphCore,
+        worker: &WorkerCore,
+    ) {
         if graph.must_skip() {
             return;
         }
         // SAFETY: the caller says so; the room goes on with the node's run.
         let (node, room) = unsafe { (node.as_ref(), node.as_ref().room.as_ref()) };
+        if LARGE {
+            room.prefetch_successors(node);
+        }
         let task = TemplateTask { worker: worker.id };
         // SAFETY: the argument is borrowed for the length of the run, and shared between threads only if it is `Sync`. The instance keeps
         // the template and so the body.
@@ -546,7 +585,7 @@ impl<A> NodeKind<A> {
     /// # Safety
     /// As [`Executable::run_and_finish`] of a node of `room`, whose run of `graph` goes on. The worker [chains](WorkerCore::chains).
     #[inline(always)]
-    pub(super) unsafe fn run_chain<'env>(
+    pub(super) unsafe fn run_chain<'env, const LARGE: bool>(
         mut node: NonNull<Node<'env, A>>,
         room: NonNull<Room<'env, A>>,
         graph: &GraphCore,
@@ -554,7 +593,7 @@ impl<A> NodeKind<A> {
     ) -> bool {
         loop {
             // SAFETY: the room goes on, and this is the node's only run.
-            unsafe { Self::call(node, graph, worker) };
+            unsafe { Self::call::<LARGE>(node, graph, worker) };
             let (mut first, mut only) = (None, true);
             let release = |task| match &first {
                 None => first = Some(task),
@@ -564,7 +603,7 @@ impl<A> NodeKind<A> {
                 }
             };
             // SAFETY: the node's body has run, and it ends here only.
-            let sink = unsafe { Room::ended(room, node, worker.alone, release) };
+            let sink = unsafe { Room::ended::<LARGE>(room, node, worker.alone, release) };
             let Some(task) = first else {
                 return matches!(sink, Sink::Held);
             };
@@ -577,6 +616,23 @@ impl<A> NodeKind<A> {
     }
 }
 
+impl<A> NodeKind<A> {
+    /// [`NodeKind::run_chain`] in a large room, out of line: the tasks of small ones may be small, too.
+    ///
+    /// # Safety
+    /// As `run_chain`.
+    #[inline(never)]
+    unsafe fn run_chain_of_many<'env>(
+        node: NonNull<Node<'env, A>>,
+        room: NonNull<Room<'env, A>>,
+        graph: &GraphCore,
+        worker: &WorkerCore,
+    ) -> bool {
+        // SAFETY: as the caller promises.
+        unsafe { Self::run_chain::<true>(node, room, graph, worker) }
+    }
+}
+
 impl<A> Executable for NodeKind<A> {
     const OBSERVED: bool = true;
 
@@ -585,9 +641,13 @@ impl<A> Executable for NodeKind<A> {
         let node = header.cast::<Node<'_, A>>();
         // SAFETY: the header is the first field of a node, whose room goes on with the node's run.
         unsafe {
-            let graph = Self::enter(node.as_ref().room, worker);
+            let room = node.as_ref().room;
+            let graph = Self::enter(room, worker);
             worker.graph.run(graph);
-            Self::call(node, graph, worker);
+            match room.as_ref().large {
+                false => Self::call::<false>(node, graph, worker),
+                true => Self::call::<true>(node, graph, worker),
+            }
         }
         worker.graph.run(std::ptr::null());
     }
@@ -600,17 +660,21 @@ impl<A> Executable for NodeKind<A> {
         let room = unsafe { node.as_ref() }.room;
         // SAFETY: as in `run_body`.
         let graph = unsafe { Self::enter(room, worker) };
-        worker.graph.run(graph);
         if !worker.chains || graph.nested.is_on() {
             // SAFETY: as in `run_body`; the node's body has run before `finish`, which is called once.
             unsafe {
-                Self::call(node, graph, worker);
-                worker.graph.run(std::ptr::null());
+                Self::run_body(header, worker);
                 return Self::finish(header, worker);
             }
         }
+        worker.graph.run(graph);
         // SAFETY: the caller keeps the contract of `Executable`, and the worker chains.
-        let held = unsafe { Self::run_chain(node, room, graph, worker) };
+        let held = unsafe {
+            match room.as_ref().large {
+                false => Self::run_chain::<false>(node, room, graph, worker),
+                true => Self::run_chain_of_many(node, room, graph, worker),
+            }
+        };
         worker.graph.run(std::ptr::null());
         if held {
             // SAFETY: as in `finish`.
@@ -625,7 +689,13 @@ impl<A> Executable for NodeKind<A> {
         let room = unsafe { node.as_ref() }.room;
         let mut released = worker.released.borrow_mut();
         // SAFETY: the node's body has run, and `finish` is called once.
-        let sink = unsafe { Room::ended(room, node, worker.alone, |task| released.push(task)) };
+        let sink = unsafe {
+            let release = |task| released.push(task);
+            match room.as_ref().large {
+                false => Room::ended::<false>(room, node, worker.alone, release),
+                true => Room::ended::<true>(room, node, worker.alone, release),
+            }
+        };
         if let Sink::Held = sink {
             drop(released);
             // SAFETY: the sink has ended and is counted once. Until then the run is not over, so the room stays.
