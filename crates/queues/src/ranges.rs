@@ -1,4 +1,5 @@
-//! Numbers that several threads share out among themselves: each takes from a part of its own, and half of another one's when that is empty.
+//! Numbers that several threads share out among themselves: each takes from a part of its own, and half of another part when its own is
+//! empty.
 //!
 //! A part is one word, `begin` in its upper and `end` in its lower half. Its owner takes the first number by one addition; a thief takes
 //! the upper half of what is left by one exchange. So each number is taken once: both change the word at once. A word says all that there

@@ -1,7 +1,7 @@
 //! Lines of memory that will be read soon.
 
-/// Asks the processor to load the line at `address`, and does not wait for it. Changes nothing but time. (On other processors than x86-64 it
-/// does nothing.)
+/// Asks the processor to load the line at `address`, and does not wait for it. Changes nothing but time. (On other processors than x86-64
+/// it does nothing.)
 #[inline(always)]
 pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -11,8 +11,8 @@ const TASKS: usize = 50_000;
 /// A closure of so many bytes fits into a node.
 const CLOSURE: usize = 48;
 
-/// Registers tasks with closures of [`CLOSURE`] bytes that wait for `after`, or else for a resolve. Returns the bytes that each takes beside
-/// its closure.
+/// Registers tasks with closures of [`CLOSURE`] bytes that wait for `after`, or else for a resolve. Returns the bytes that each takes
+/// beside its closure.
 fn bytes_beside_a_closure(s: &Scope<'_>, after: Option<Token>) -> f64 {
     let words = [1_u64; CLOSURE / 8];
     let before = ALLOCATOR.bytes();

@@ -34,8 +34,8 @@ pub trait Env {
     /// worker that does not exist, such as [`WorkerId::NONE`], is ignored; one for a worker that is not [active](Env::active) counts as
     /// [`Wake::Anyone`].
     fn wake(&mut self, whom: Wake);
-    /// Says that this worker will probably take the task with this [handle](Ready::handle) next, so that the engine may load what it needs to
-    /// know of it. The task may have gone meanwhile.
+    /// Says that this worker will probably take the task with this [handle](Ready::handle) next, so that the engine may load what it needs
+    /// to know of it. The task may have gone meanwhile.
     #[inline]
     fn soon(&self, _handle: u64) {}
     /// Pauses inside a call for some tens of nanoseconds, while another worker may finish what it is about to do.

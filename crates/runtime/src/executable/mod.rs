@@ -60,6 +60,7 @@ pub(crate) struct Description {
 
 impl Description {
     /// Returns what observers see of the task at `address`.
+    #[inline(always)]
     pub(crate) fn view(&self, address: usize) -> TaskView {
         let Description { name, index, hints } = *self;
         TaskView {
@@ -188,6 +189,7 @@ impl Header {
     ///
     /// # Safety
     /// `this` is the live header of an executable thing, derived from a pointer to the whole thing.
+    #[inline(always)]
     pub(crate) unsafe fn view(this: NonNull<Header>) -> TaskView {
         // SAFETY: the caller keeps the same contract.
         unsafe { Header::description(this) }.view(this.as_ptr().addr())
@@ -197,7 +199,7 @@ impl Header {
     ///
     /// # Safety
     /// As [`Header::view`].
-    #[inline]
+    #[inline(always)]
     unsafe fn description(this: NonNull<Header>) -> Description {
         // SAFETY: the header is alive, and every executable thing has its description where its form says (each type asserts so), written
         // before the thing became ready.
@@ -311,6 +313,7 @@ impl Runnable {
     }
 
     /// Returns what observers see of this task.
+    #[inline(always)]
     pub(crate) fn view(&self) -> TaskView {
         // SAFETY: the right has not been used, so the thing is alive.
         unsafe { Header::view(self.0) }
@@ -334,6 +337,7 @@ impl Runnable {
 
 impl Ran {
     /// Returns what observers see of this task.
+    #[inline(always)]
     pub(crate) fn view(&self) -> TaskView {
         // SAFETY: the thing stays alive until `finish`.
         unsafe { Header::view(self.0) }

@@ -74,7 +74,7 @@ impl Outside {
         if nodes.is_empty() {
             slab.refill(&mut nodes, (2 * self.step.get()).clamp(1, MOST_AHEAD));
         }
-        nodes.pop().expect("just refilled")
+        Slab::pop(&mut nodes)
     }
 }
 

@@ -291,8 +291,8 @@ impl Lane {
 /// Counts all tasks and records some of them. Costs two readings of the clock for each task: of the processor's counter where the kernel
 /// keeps time by that, some 15 ns each, else of [`Instant`](std::time::Instant).
 ///
-/// [`Recorder::all`] and [`Recorder::sums`] leave the first of the two out if a worker takes a task from its own queue, or hands itself one,
-/// directly after the end of another. In the gap between the two it has released that task's successors and called the policy. One of 32
+/// [`Recorder::all`] and [`Recorder::sums`] leave the first of the two out if a worker takes a task from its own queue, or hands itself
+/// one, directly after the end of another. In the gap between the two it has released that task's successors and called the policy. One of 32
 /// such gaps is measured, and the next 31 are taken to be as long. So a single start may be wrong by what gaps differ, and a task may have
 /// got a part of the gap before it. Ends are all read, and the sums of gaps and of bodies are right on average.
 /// [`Recorded::profile`] lets no task start before what it waits for has ended.
@@ -432,26 +432,28 @@ struct Started {
 }
 
 impl RecorderWorker {
-    /// Adds a task to the lane.
-    #[inline]
-    fn keep(&mut self, task: RecordedTask) {
-        let fits = |tasks: &mut Writer<RecordedTask>| tasks.push(task);
-        if !self.tasks.as_mut().is_some_and(fits) {
-            self.keep_in_another_chunk(task);
+    /// Adds a task to the lane. It is made where it stays.
+    #[inline(always)]
+    fn keep(&mut self, task: impl FnOnce() -> RecordedTask) {
+        if self.tasks.as_ref().is_none_or(Writer::is_full) {
+            self.begin_chunk();
+        }
+        if let Some(tasks) = &mut self.tasks {
+            tasks.push(task);
         }
     }
 
     #[cold]
-    fn keep_in_another_chunk(&mut self, task: RecordedTask) {
-        let (mut writer, written) = chunk();
-        writer.push(task);
+    fn begin_chunk(&mut self) {
+        let (writer, written) = chunk();
         self.tasks = Some(writer);
         self.lane.taken.lock().chunks.push_back(written);
     }
 }
 
 impl WorkerObserver for RecorderWorker {
-    #[inline]
+    // Always inline: what is not read of the view need not be made.
+    #[inline(always)]
     fn start(&mut self, _task: &TaskView, origin: Origin) {
         let shared = &*self.recorder.0;
         let before = self.ended.take();
@@ -486,7 +488,7 @@ impl WorkerObserver for RecorderWorker {
         });
     }
 
-    #[inline]
+    #[inline(always)]
     fn end(&mut self, task: &TaskView) {
         let shared = &*self.recorder.0;
         let now = shared.clock.now();
@@ -515,17 +517,18 @@ impl WorkerObserver for RecorderWorker {
             self.ended = Some(now);
         }
         if keep {
-            self.keep(RecordedTask {
+            let (worker, number) = (self.worker, started.number);
+            self.keep(|| RecordedTask {
                 name: task.name,
                 index: task.index,
                 t: task.hints.t,
                 s: task.hints.s,
-                worker: self.worker,
+                worker,
                 origin,
                 start_ns: start,
                 end_ns: now,
                 address: task.address,
-                number: started.number,
+                number,
             });
         }
     }

@@ -80,6 +80,8 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
     pub fn after(mut self, tasks: impl IntoIterator<Item = Token>) -> Self {
         self.after.extend(tasks.into_iter().map(|token| {
             self.scope.check(token);
+            // A lock waits for all loads before it: without this, the nodes would be loaded one by one.
+            token.node.prefetch();
             (token.node, token.generation)
         }));
         self
@@ -91,8 +93,8 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
     /// a body that registers that many must not hold a lock that they take. Any other thread waits until half of them have run, unless none
     /// ends for 10 ms. So a loop that registers without end needs bounded memory.
     ///
-    /// Costs one node of the pool, of 128 bytes, and a lock for each dependency. Nodes are reused, so in the long run only these allocate: a
-    /// closure above 48 bytes, a ninth dependency, the fourth task that waits for one, and hints beside the groups.
+    /// Costs one node of the pool, of 128 bytes, and a lock for each dependency. Nodes are reused, so in the long run only these allocate:
+    /// a closure above 48 bytes, a ninth dependency, the fourth task that waits for one, and hints beside the groups.
     ///
     /// # Panics
     /// If the task has more than 2^20 - 2 dependencies or counts.

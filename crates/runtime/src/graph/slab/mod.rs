@@ -140,6 +140,16 @@ impl Slab {
         cache.extend(inner.free.drain(keep..));
     }
 
+    /// Takes the last node out of `cache`, and prefetches the one before it.
+    #[inline]
+    pub(super) fn pop(cache: &mut Vec<NodeRef>) -> NodeRef {
+        let node = cache.pop().expect("just refilled");
+        if let Some(next) = cache.last() {
+            next.prefetch();
+        }
+        node
+    }
+
     /// Returns a free node, for a thread without a cache.
     pub(crate) fn take_one(&self) -> NodeRef {
         if let Some(node) = self.inner.lock().free.pop() {

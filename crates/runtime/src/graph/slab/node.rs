@@ -7,6 +7,7 @@ use crate::executable::{
 };
 use crate::graph::GraphCore;
 use crate::observer::TaskView;
+use crate::prefetch::prefetch;
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -57,6 +58,14 @@ impl NodeRef {
     fn get(&self) -> &Node {
         // SAFETY: a pool keeps its nodes' memory for as long as it lives, and users of a `NodeRef` hold its pool (scopes check tokens).
         unsafe { self.0.as_ref() }
+    }
+
+    /// Prefetches the node: one that is about to be filled, or whose list a task is about to be put into.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        let node = self.0.as_ptr().cast_const();
+        prefetch(node);
+        prefetch(node.cast::<u8>().wrapping_add(64));
     }
 
     /// Returns the node with this header.
