@@ -65,7 +65,7 @@ pub(super) struct Room<'env, A> {
 const MANY_SINKS: usize = 32;
 
 /// The least nodes of a room whose nodes are prefetched: 4 MiB of them, more than most caches of one core. In a smaller one the loads would
-/// cost more than they bring.
+/// cost more than they bring. They do so, too, under a policy that does not go on with what a task makes ready: that runs much later.
 const LARGE: usize = 1 << 15;
 
 /// How many successors ahead of the one that is resolved are prefetched.
@@ -644,10 +644,7 @@ impl<A> Executable for NodeKind<A> {
             let room = node.as_ref().room;
             let graph = Self::enter(room, worker);
             worker.graph.run(graph);
-            match room.as_ref().large {
-                false => Self::call::<false>(node, graph, worker),
-                true => Self::call::<true>(node, graph, worker),
-            }
+            Self::call::<false>(node, graph, worker);
         }
         worker.graph.run(std::ptr::null());
     }
@@ -689,13 +686,8 @@ impl<A> Executable for NodeKind<A> {
         let room = unsafe { node.as_ref() }.room;
         let mut released = worker.released.borrow_mut();
         // SAFETY: the node's body has run, and `finish` is called once.
-        let sink = unsafe {
-            let release = |task| released.push(task);
-            match room.as_ref().large {
-                false => Room::ended::<false>(room, node, worker.alone, release),
-                true => Room::ended::<true>(room, node, worker.alone, release),
-            }
-        };
+        let sink =
+            unsafe { Room::ended::<false>(room, node, worker.alone, |task| released.push(task)) };
         if let Sink::Held = sink {
             drop(released);
             // SAFETY: the sink has ended and is counted once. Until then the run is not over, so the room stays.
