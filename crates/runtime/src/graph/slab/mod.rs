@@ -248,11 +248,10 @@ mod tests {
             index: 0,
             hints: Hints::default().with_depth(1),
         };
-        // SAFETY: the node is this thread's, the body borrows nothing, and what the policy would get is forgotten.
+        // SAFETY: the node is this thread's, the body borrows nothing, and no policy gets the right to run it.
         unsafe {
             let graph = std::ptr::null();
-            let (_, ready) = node.fill::<Idle, (), _>(graph, &description, 0, 0, |()| ());
-            std::mem::forget(ready);
+            let _never_run = node.fill::<Idle, (), _>(graph, &description, 0, 0, |()| ());
             node.take_body().expect("it was filled").discard();
             node.end(|_| ());
         }
