@@ -292,9 +292,9 @@ impl Lane {
 /// keeps time by that, some 15 ns each, else of [`Instant`](std::time::Instant).
 ///
 /// [`Recorder::all`] and [`Recorder::sums`] leave the first of the two out if a worker takes a task from its own queue, or hands itself
-/// one, directly after the end of another. In the gap between the two it has released that task's successors and called the policy. One of 32
-/// such gaps is measured, and the next 31 are taken to be as long. So a single start may be wrong by what gaps differ, and a task may have
-/// got a part of the gap before it. Ends are all read, and the sums of gaps and of bodies are right on average.
+/// one, directly after the end of another. In the gap between the two it has released that task's successors and called the policy. One
+/// of 32 such gaps is measured, and the next 31 are taken to be as long. So a single start may be wrong by what gaps differ, and a task
+/// may have got a part of the gap before it. Ends are all read, and the sums of gaps and of bodies are right on average.
 /// [`Recorded::profile`] lets no task start before what it waits for has ended.
 ///
 /// Pass a clone to [`PoolBuilder::observer`](crate::PoolBuilder::observer), and [`Recorder::take`] what was recorded from the original.
