@@ -235,12 +235,7 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
                 ErrorKind::CurrentThreadAlreadyInPool,
             ));
         }
-        // Asked once: that reads files.
-        let available = available_threads();
-        let threads = self.threads(available).min(crate::max_num_threads());
-        // Threads that are not bound lie nowhere, so that caches say nothing of them. Reading those, 70 small files, takes half a
-        // millisecond of each program's start.
-        let machine = Topology::flat(0..available as u32).map_err(io::Error::other)?;
+        let (threads, machine) = self.threads_and_machine()?;
         let mut builder = Pool::builder()
             .workers(threads as u32)
             .bind(Bind::Off)
@@ -314,19 +309,30 @@ impl<S> ThreadPoolBuilder<S> {
         }
     }
 
-    /// Returns the number of threads: as set, or as `RAYON_NUM_THREADS` says, or else `available`, that of the hardware threads that the
+    /// Returns the number of threads and the machine on which they run: a flat one, because threads that are not bound lie nowhere, so
+    /// that caches say nothing of them. (Reading those, 70 small files, takes half a millisecond of each program's start.)
+    fn threads_and_machine(&self) -> io::Result<(usize, Topology)> {
+        let said = self.threads();
+        // The standard library reads the files of a quota, for some 50 microseconds. A number that is set does not depend on them.
+        let mask = said.and_then(|_| Topology::of_mask());
+        let machine = match mask {
+            Some(machine) => machine,
+            None => Topology::flat(0..available_threads() as u32).map_err(io::Error::other)?,
+        };
+        let threads = said.unwrap_or_else(|| usize::from(machine.default_workers()));
+        Ok((threads.min(crate::max_num_threads()), machine))
+    }
+
+    /// Returns the number of threads that is set or that the environment says; `None`: as many as there are hardware threads that the
     /// process may use.
-    fn threads(&self, available: usize) -> usize {
-        if self.num_threads > 0 {
-            return self.num_threads;
-        }
+    fn threads(&self) -> Option<usize> {
         let from = |variable| std::env::var(variable).ok()?.parse::<usize>().ok();
+        if self.num_threads > 0 {
+            return Some(self.num_threads);
+        }
         match from("RAYON_NUM_THREADS") {
-            Some(0) => available,
-            Some(threads) => threads,
-            None => from("RAYON_RS_NUM_CPUS")
-                .filter(|threads| *threads > 0)
-                .unwrap_or(available),
+            Some(threads) => Some(threads).filter(|threads| *threads > 0),
+            None => from("RAYON_RS_NUM_CPUS").filter(|threads| *threads > 0),
         }
     }
 

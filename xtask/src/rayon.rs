@@ -4,6 +4,9 @@
 //! place of the published `rayon-core`; nothing of theirs lies in this project. rayon's tests run as they are. Those of `rayon-core` that
 //! lie in its modules are put into a package whose root re-exports ours, because they name their own crate. The tests of our package run
 //! with them: it is a workspace of its own, which `cargo test --workspace` does not reach.
+//!
+//! Under ThreadSanitizer the standard library is built with it (`-Zbuild-std`), so that what its channels, locks and `Arc` order is seen,
+//! and no report has to be suppressed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,13 +51,40 @@ pub(crate) struct Options {
     /// Only these tests: a part of their names.
     #[arg(long)]
     only: Option<String>,
-    /// Builds with the nightly compiler and a sanitizer: `thread` or `address`. Only the tests of rayon-core, without documentation tests.
-    #[arg(long, value_parser = ["thread", "address"], conflicts_with = "core")]
+    /// Builds with the nightly compiler and a sanitizer: `thread` (with the standard library, whose source it needs) or `address`. Fails if
+    /// there is a report. Without documentation tests.
+    #[arg(long, value_parser = ["thread", "address"])]
     sanitize: Option<String>,
 }
 
 /// Tests that say nothing under a sanitizer: those that end a process of their own, and those that use up a stack.
 const NOT_SANITIZED: &[&str] = &["overflow", "exits", "sigpipe"];
+
+/// A race on purpose, beside rayon-core's tests: what ThreadSanitizer must find before what it does not find means anything.
+const RACE: &str = "\
+use std::cell::UnsafeCell;
+use std::sync::Barrier;
+
+struct Count(UnsafeCell<u64>);
+// What follows from this is the point.
+unsafe impl Sync for Count {}
+impl Count {
+    fn add(&self) {
+        unsafe { *self.0.get() += 1 };
+    }
+}
+
+#[test]
+#[ignore]
+fn two_threads_write() {
+    let pool = rayon_core::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let (count, both) = (Count(UnsafeCell::new(0)), Barrier::new(2));
+    pool.broadcast(|_| {
+        both.wait();
+        count.add();
+    });
+}
+";
 
 /// The root of the package that holds rayon-core's tests.
 const ROOT: &str = "\
@@ -89,7 +119,7 @@ mod test;
 pub(crate) fn run(root: &Path, options: &Options) -> bool {
     let folder = root.join("target").join("rayon-tests");
     let packages = match prepare(root, &folder) {
-        Ok([ours, core, _]) if options.core || options.sanitize.is_some() => vec![ours, core],
+        Ok([ours, core, _]) if options.core => vec![ours, core],
         Ok(all) => all.into(),
         Err(why) => {
             eprintln!("SKIPPED: rayon's tests cannot run here: {why}");
@@ -116,12 +146,21 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
         }
     }
     let mut passed = true;
+    if options.sanitize.as_deref() == Some("thread") {
+        match finds_a_race(&packages[1], &folder, options) {
+            Ok(found) => passed &= found,
+            Err(why) => {
+                eprintln!("SKIPPED: {why}");
+                return true;
+            }
+        }
+    }
     for package in &packages {
         for threads in &options.threads {
-            passed &= test(root, package, &folder, options, "--tests", Some(*threads));
+            passed &= test(package, &folder, options, "--tests", Some(*threads));
         }
         if !options.no_doc && options.sanitize.is_none() {
-            passed &= test(root, package, &folder, options, "--doc", None);
+            passed &= test(package, &folder, options, "--doc", None);
         }
     }
     if !options.core && options.sanitize.is_none() && options.only.is_none() {
@@ -213,7 +252,6 @@ fn profiled(root: &Path, folder: &Path) -> bool {
 
 /// Runs the tests of one package.
 fn test(
-    root: &Path,
     package: &Path,
     folder: &Path,
     options: &Options,
@@ -223,6 +261,56 @@ fn test(
     let name = package.file_name().unwrap_or_default().to_string_lossy();
     let global = threads.map_or_else(String::new, |threads| format!(", {threads} threads"));
     println!("== {name} {which}{global}");
+    let mut command = cargo_test(package, folder, options, which);
+    if let Some(threads) = threads {
+        command.env("RAYON_NUM_THREADS", threads.to_string());
+    }
+    command.arg("--").arg("--quiet");
+    if options.sanitize.is_some() {
+        // One after the other: a report then names what runs.
+        command.args(["--test-threads", "1"]);
+        command.args(NOT_SANITIZED.iter().flat_map(|test| ["--skip", test]));
+    }
+    command.args(&options.only);
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Returns whether ThreadSanitizer finds a race that is made on purpose.
+///
+/// # Errors
+/// If the standard library cannot be built here.
+fn finds_a_race(package: &Path, folder: &Path, options: &Options) -> Result<bool, String> {
+    println!("== a race on purpose");
+    let sysroot = Command::new("rustup")
+        .args(["run", "nightly", "rustc", "--print", "sysroot"])
+        .output();
+    let sysroot = sysroot.map_err(|error| error.to_string())?.stdout;
+    let sysroot = PathBuf::from(String::from_utf8_lossy(&sysroot).trim());
+    if !sysroot.join("lib/rustlib/src/rust/library/std").exists() {
+        return Err(
+            "no source of the standard library: rustup component add rust-src --toolchain nightly"
+                .to_owned(),
+        );
+    }
+    let test = package.join("tests/race_on_purpose.rs");
+    put(&test, RACE.as_bytes()).map_err(|error| error.to_string())?;
+    let mut command = cargo_test(package, folder, options, "--test=race_on_purpose");
+    let output = command
+        .args(["--", "--ignored"])
+        .output()
+        .map_err(|error| error.to_string())?;
+    // It is no test of the runs that follow.
+    fs::remove_file(&test).map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    let found = !output.status.success() && text.contains("WARNING: ThreadSanitizer: data race");
+    if !found {
+        eprintln!("{text}\nthe race was not found");
+    }
+    Ok(found)
+}
+
+/// Returns the command that builds and runs tests of a package; arguments of the tests follow.
+fn cargo_test(package: &Path, folder: &Path, options: &Options, which: &str) -> Command {
     let mut command = match &options.sanitize {
         None => Command::new("cargo"),
         Some(_) => {
@@ -239,36 +327,30 @@ fn test(
         // Some of rayon's tests walk through a part of 10^27 numbers: minutes, if that is not optimised.
         .env("CARGO_PROFILE_TEST_OPT_LEVEL", "2")
         .env("CARGO_PROFILE_DEV_OPT_LEVEL", "2");
-    if let Some(threads) = threads {
-        command.env("RAYON_NUM_THREADS", threads.to_string());
-    }
     if let Some(sanitizer) = &options.sanitize {
-        let suppressions = root.join("xtask/sanitize/thread.supp");
-        let suppressions = format!("suppressions={}", suppressions.display());
         // A target is named so that build scripts are not instrumented.
         command
             .args([
                 "--target",
                 &format!("{}-unknown-linux-gnu", std::env::consts::ARCH),
             ])
-            .env("CARGO_TARGET_DIR", folder.join(sanitizer))
-            .env("TSAN_OPTIONS", suppressions)
-            // The suppressions name files.
-            .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
+            .env("CARGO_TARGET_DIR", folder.join(format!("{sanitizer}-sanitized")))
+            .env("TSAN_OPTIONS", "history_size=7")
             .env("ASAN_OPTIONS", "detect_leaks=0")
+            // Reports name files.
+            .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
             .env(
                 "RUSTFLAGS",
-                format!("-Zsanitizer={sanitizer} -Cunsafe-allow-abi-mismatch=sanitizer"),
+                format!(
+                    "-Zsanitizer={sanitizer} -Cunsafe-allow-abi-mismatch=sanitizer --cfg sanitized --cfg sanitized=\"{sanitizer}\""
+                ),
             );
+        if sanitizer == "thread" {
+            // Without its own the standard library's channels, locks and `Arc` order nothing that the sanitizer sees: some 50 reports.
+            command.arg("-Zbuild-std");
+        }
     }
-    command.arg("--").arg("--quiet");
-    if options.sanitize.is_some() {
-        // On one thread the harness needs no channel, whose inside a sanitizer does not see.
-        command.args(["--test-threads", "1"]);
-        command.args(NOT_SANITIZED.iter().flat_map(|test| ["--skip", test]));
-    }
-    command.args(&options.only);
-    command.status().is_ok_and(|status| status.success())
+    command
 }
 
 /// Puts the packages that hold the tests into `folder`. Returns the folders of our package, of rayon-core's tests and of rayon.

@@ -88,7 +88,7 @@ const PROGRAMS: &[Program] = &[
 #[derive(Args)]
 pub(crate) struct Options {
     /// How many times each program runs with each of both.
-    #[arg(long, default_value_t = 15)]
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Only these programs.
     #[arg(long, value_delimiter = ',')]
@@ -99,6 +99,12 @@ pub(crate) struct Options {
     /// Takes what `--build` has left: nothing is built while others are kept from the machine.
     #[arg(long, conflicts_with = "build")]
     built: bool,
+    /// Runs the build with the published package on both sides: how far chance alone drives ratios from 1.
+    #[arg(long)]
+    control: bool,
+    /// The folder in which programs that write work, instead of one in `target`: with one in memory (`/dev/shm`) the disk is not timed.
+    #[arg(long)]
+    work: Option<PathBuf>,
     /// The command in front of each timed one, such as `chrt -f 50`.
     #[arg(long, default_value = "")]
     under: String,
@@ -138,7 +144,11 @@ fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String
                 same = false;
             }
         }
-        built.push((program, executables));
+        let [published, _] = &executables;
+        let both = options
+            .control
+            .then(|| [published.clone(), published.clone()]);
+        built.push((program, both.unwrap_or(executables)));
     }
     if built.is_empty() {
         return Err("none of them builds".into());
@@ -156,31 +166,43 @@ fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String
     let inputs = folder.join("inputs");
     inputs_in(&inputs).map_err(|error| error.to_string())?;
     let (mut logarithms, mut greatest) = (0.0, 0.0_f64);
+    let other = if options.control { "rayon" } else { "tanada" };
     println!(
-        "{:10} {:>10} {:>10} {:>6}  least of {} rounds",
-        "", "rayon/ms", "tanada/ms", "ratio", options.rounds
+        "{:10} {:>10} {:>10} {:>6} {:>7}  least of {} rounds, ratio of them and of the medians",
+        "",
+        "rayon/ms",
+        format!("{other}/ms"),
+        "ratio",
+        "medians",
+        options.rounds
     );
     for (program, executables) in &built {
-        let mut least = [f64::INFINITY; 2];
+        let mut times = [const { Vec::new() }; 2];
         let mut results: [Option<Vec<u8>>; 2] = [None, None];
         for round in 0..options.rounds {
             // Each is the first in half of the rounds.
             for which in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
                 let (seconds, bytes) =
                     once(program, &executables[which], folder, &inputs, options)?;
-                least[which] = least[which].min(seconds);
+                times[which].push(seconds);
                 if results[which].get_or_insert_with(|| bytes.clone()) != &bytes {
                     println!("{}: two runs of one executable differ", program.package);
                     same = false;
                 }
             }
         }
-        let ratio = least[1] / least[0];
+        times
+            .iter_mut()
+            .for_each(|times| times.sort_by(f64::total_cmp));
+        let of = |part: fn(&Vec<f64>) -> f64| [part(&times[0]), part(&times[1])];
+        let least = of(|times| times[0]);
+        let medians = of(|times| times[times.len() / 2]);
+        let [ratio, of_medians] = [least, medians].map(|[rayon, tanada]| tanada / rayon);
         logarithms += ratio.ln();
         greatest = greatest.max(ratio);
         let [rayon, tanada] = least.map(|seconds| seconds * 1e3);
         println!(
-            "{:10} {rayon:10.2} {tanada:10.2} {ratio:6.3}",
+            "{:10} {rayon:10.2} {tanada:10.2} {ratio:6.3} {of_medians:7.3}",
             program.package
         );
         if results[0] != results[1] {
@@ -354,7 +376,10 @@ fn once(
         .iter()
         .any(|argument| matches!(*argument, "FILES" | "IMAGES"));
     let work = match writes {
-        true => folder.join("work"),
+        true => match &options.work {
+            Some(folder) => folder.join("tanada-rayon-programs"),
+            None => folder.join("work"),
+        },
         false => inputs.to_owned(),
     };
     if writes {

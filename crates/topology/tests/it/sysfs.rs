@@ -449,6 +449,20 @@ fn sparse_numbers() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_mask_alone_holds_the_threads_that_may_be_used() {
+    let (mask, machine) = (Topology::of_mask().unwrap(), Topology::detect().unwrap());
+    let sorted = |machine: &Topology| {
+        let mut threads = machine.usable();
+        threads.sort_unstable();
+        threads
+    };
+    assert_eq!(sorted(&mask), sorted(&machine));
+    assert_eq!(mask.root().count(Kind::Core), mask.usable().len());
+    assert_eq!(mask.quota(), None);
+}
+
+#[test]
 fn this_machine() {
     let machine = Topology::detect().unwrap();
     assert!(machine.default_workers() >= 1);
