@@ -51,6 +51,9 @@ pub(crate) struct Options {
     /// Only these tests: a part of their names.
     #[arg(long)]
     only: Option<String>,
+    /// The policy of forks of the pools that name none.
+    #[arg(long)]
+    policy: Option<String>,
     /// Builds with the nightly compiler and a sanitizer: `thread` (with the standard library, whose source it needs) or `address`. Fails if
     /// there is a report. Without documentation tests.
     #[arg(long, value_parser = ["thread", "address"])]
@@ -264,6 +267,9 @@ fn test(
     let mut command = cargo_test(package, folder, options, which);
     if let Some(threads) = threads {
         command.env("RAYON_NUM_THREADS", threads.to_string());
+    }
+    if let Some(policy) = &options.policy {
+        command.env("TANADA_POLICY", policy);
     }
     command.arg("--").arg("--quiet");
     if options.sanitize.is_some() {

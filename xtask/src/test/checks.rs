@@ -16,7 +16,8 @@ pub(super) fn tidy(runner: &Runner) -> Outcome {
     Ok(())
 }
 
-/// Runs rayon's own tests against our `rayon-core`, as a process of their own so that their output can be kept.
+/// Runs rayon's own tests against our `rayon-core`, as a process of their own so that their output can be kept. rayon-core's run again
+/// under the policy that shares things out in another way than all others.
 pub(super) fn rayon(runner: &Runner) -> Outcome {
     let program = std::env::current_exe()
         .map_err(|error| Failed(format!("this program does not know its own file: {error}")))?;
@@ -26,6 +27,16 @@ pub(super) fn rayon(runner: &Runner) -> Outcome {
         false => vec![&*program, "rayon", "--core", "--threads", "2", "--no-doc"],
     };
     let output = runner.run(&words, 1200)?;
+    let again = [
+        "rayon",
+        "--core",
+        "--threads",
+        "2",
+        "--no-doc",
+        "--policy",
+        "adws",
+    ];
+    runner.run(&[&[&*program], &again[..]].concat(), 1200)?;
     match output.lines().find_map(|line| line.strip_prefix(SKIPPED)) {
         Some(why) => Err(Skipped(why.trim_start_matches([':', ' ']).to_owned())),
         None if runner.full => Ok(()),
