@@ -167,7 +167,7 @@ pub(super) const STEPS: &[Step] = &[
     ),
     step(
         "rayon",
-        "rayon-core's own tests on ours, 2 threads, and under adws (needs a registry); --full: rayon's, too, 1, 2, 8, 64 threads, doc tests",
+        "rayon-core's tests on ours, also under adws, 2 threads (needs a registry); --full: rayon's, too, 1, 2, 8, 64 threads, doc tests",
         Function(checks::rayon),
     ),
     step(
