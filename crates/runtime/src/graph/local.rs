@@ -52,7 +52,7 @@ impl GraphLocal {
         if nodes.is_empty() {
             slab.refill(&mut nodes, NODE_CACHE);
         }
-        Slab::pop(&mut nodes)
+        nodes.pop().expect("just refilled")
     }
 
     /// Takes back a node whose task has ended.

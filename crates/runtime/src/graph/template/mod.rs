@@ -5,7 +5,6 @@
 mod bodies;
 mod instance;
 mod room;
-mod shares;
 
 pub use instance::Instance;
 
