@@ -5,11 +5,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tanada_runtime::Pool;
 use tanada_runtime::thread::sync::{
     Barrier, Condvar, Mutex, OnceCell, RecvError, TryRecvError, bounded, unbounded,
 };
 use tanada_runtime::thread::{self, Builder, Queues, Runnable, Scheduler, Why};
+use tanada_runtime::{Pool, fork};
 
 /// Runs `body` in a thread of a pool with each number of workers.
 fn in_pools(body: impl Fn(&Pool) + Send + Sync) {
@@ -424,6 +424,74 @@ fn a_worker_that_waits_for_a_graph_or_a_call_runs_its_threads() {
         (sum, parts)
     });
     assert_eq!(thread.join().unwrap(), (0, vec![1]));
+}
+
+/// A tree of forks whose leaves call `leaf`.
+fn tree(depth: u32, leaf: &(impl Fn() + Sync)) {
+    if depth == 0 {
+        return leaf();
+    }
+    fork::join(|| tree(depth - 1, leaf), || tree(depth - 1, leaf));
+}
+
+/// The worker runs what the threads have forked on its own stack, where it waits, and the threads on top of that.
+#[test]
+fn threads_fork_closures_and_run_tasks_that_wait() {
+    let millis = Duration::from_millis;
+    for workers in [1, 2, 4, 64] {
+        let pool = Pool::builder().workers(workers).build().unwrap();
+        // The first closure ends first, or the second one.
+        for (first, second) in [(2, 10), (10, 2)] {
+            let both = spawn_in(&pool, move || {
+                fork::join(
+                    || thread::sleep(millis(first)),
+                    || thread::sleep(millis(second)),
+                );
+            });
+            both.join().unwrap();
+        }
+        // What they wait for comes from outside.
+        let (sender, receiver) = unbounded();
+        let mutex = Arc::new(Mutex::new(0));
+        let locked = mutex.lock();
+        let own = Arc::clone(&mutex);
+        let waiting = spawn_in(&pool, move || {
+            fork::join(|| receiver.recv().unwrap(), || *own.lock() += 1).0
+        });
+        thread::sleep(millis(2));
+        drop(locked);
+        sender.send(7).unwrap();
+        assert_eq!((waiting.join().unwrap(), *mutex.lock()), (7, 1));
+        // Several threads at a time, with forks, spawned closures, and graphs.
+        let threads: Vec<_> = (0..3)
+            .map(|_| {
+                let own = pool.clone();
+                spawn_in(&pool, move || {
+                    tree(5, &|| thread::sleep(millis(1)));
+                    fork::scope(|s| (0..4).for_each(|_| s.spawn(|_| thread::sleep(millis(1)))));
+                    own.scope(|s| {
+                        for _ in 0..4 {
+                            s.task("t").register(|_| thread::sleep(millis(1)));
+                        }
+                    })
+                    .unwrap();
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        // A task joins a thread that forks.
+        pool.scope(|s| {
+            for _ in 0..2 {
+                s.task("t").register(|_| {
+                    let thread = thread::spawn(move || tree(3, &|| thread::sleep(millis(1))));
+                    thread.join().unwrap();
+                });
+            }
+        })
+        .unwrap();
+    }
 }
 
 #[test]

@@ -74,7 +74,9 @@ impl WorkerCore {
                 self.answer();
             } else if let Some(job) = self.pop_job() {
                 self.run_job(job);
-            } else if self.help_threads(|| (), || flag.is_open()).is_none() {
+            } else if self.help_threads(|| (), || flag.is_open()).is_none()
+                && !self.gives_way(|| flag.is_open())
+            {
                 self.pool().wait_in_a_task(|| {
                     flag.park_until(|| self.is_called() || self.may_have_threads());
                 });
@@ -129,6 +131,16 @@ impl WorkerCore {
                     parking::yield_now();
                 }
                 (0..PAUSES).for_each(|_| std::hint::spin_loop());
+                continue;
+            }
+            if self.is_on_top() {
+                leave();
+                self.gives_way(|| flag.is_open());
+                if flag.is_open() || self.is_stack_low() {
+                    return;
+                }
+                demand.waits.begin_search(me);
+                round = 0;
                 continue;
             }
             pool.wait_in_a_task(|| {

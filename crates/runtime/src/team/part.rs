@@ -202,6 +202,9 @@ fn wait_on_worker(latch: &Latch, worker: &WorkerCore, spin: Spin) {
         spin_until(spin.most.unwrap_or(USUAL), || {
             latch.is_open() || worker.is_called()
         });
+        if worker.gives_way(|| latch.is_open()) {
+            continue;
+        }
         worker.pool().wait_in_a_task(|| {
             while !latch.is_open() && !worker.is_called() && !worker.may_have_threads() {
                 parking::park();

@@ -101,6 +101,8 @@ pub(crate) struct ThreadLocal {
     helpers: Cell<usize>,
     /// How often in a row one of those has found nothing but others of the kind.
     vain: Cell<usize>,
+    /// How many jobs and tasks wait on the worker's own stack, below the thread that runs on top of them.
+    below: Cell<usize>,
     /// A new thread, for which its parent leaves this worker.
     child: Cell<Option<Ready>>,
     /// Whether the scheduler is asked: meanwhile this worker's thread must not be suspended.
@@ -218,6 +220,7 @@ impl ThreadShared {
             signals: Cell::new(false),
             helpers: Cell::new(0),
             vain: Cell::new(0),
+            below: Cell::new(0),
             child: Cell::new(None),
             asking: Cell::new(false),
         }
@@ -1102,7 +1105,7 @@ impl WorkerCore {
         let other = self.find_thread()?;
         leave();
         match self.current_thread() {
-            None => self.run_threads_until(other, Some(&is_done)),
+            None => self.on_top(|| self.run_threads_until(other, Some(&is_done))),
             Some(thread) => {
                 // A scheduler waits for a fork, a graph or a call.
                 if self.threads.asking.get() {
@@ -1112,16 +1115,67 @@ impl WorkerCore {
                 // Threads in the ring are this worker's.
                 Header::of(&other).goes_to(self);
                 self.threads.ring.push_front(other);
-                let helpers = &self.threads.helpers;
-                helpers.set(helpers.get() + 1);
-                let leave = self.gives_back(thread, Left::Yielded);
-                // SAFETY: this is the thread, on this worker. It is pinned, and comes back to it.
-                unsafe { leave.now() };
-                helpers.set(helpers.get() - 1);
+                self.stands_back(thread);
             }
         }
         self.settle_threads();
         Some(is_done())
+    }
+
+    /// Lets the worker go on with something else than `thread`, which runs, is pinned and waits, and returns when it has its next turn.
+    fn stands_back(&self, thread: &'static Header) {
+        let helpers = &self.threads.helpers;
+        helpers.set(helpers.get() + 1);
+        let leave = self.gives_back(thread, Left::Yielded);
+        // SAFETY: this is the thread, on this worker. It is pinned (caller), and comes back to it.
+        unsafe { leave.now() };
+        helpers.set(helpers.get() - 1);
+    }
+
+    /// Calls `run`, which runs threads on top of a job or task that waits.
+    fn on_top<R>(&self, run: impl FnOnce() -> R) -> R {
+        let below = &self.threads.below;
+        below.set(below.get() + 1);
+        let ran = run();
+        below.set(below.get() - 1);
+        ran
+    }
+
+    /// Returns whether this worker runs a thread on top of a job or task that waits.
+    pub(crate) fn is_on_top(&self) -> bool {
+        self.threads.below.get() > 0 && self.current_thread().is_some()
+    }
+
+    /// What this worker runs waits for a job, a graph or a call, and there is nothing that it could do meanwhile. If that is a thread on
+    /// top of a job or task that waits, what it waits for may be that one, or lie below it: then the thread lets that go on after a moment, and
+    /// this returns true when the thread has its next turn. The thread is pinned.
+    pub(crate) fn gives_way(&self, is_done: impl Fn() -> bool) -> bool {
+        let Some(thread) = self.current_thread().filter(|_| self.is_on_top()) else {
+            return false;
+        };
+        if self.threads.asking.get() {
+            leaves_a_scheduler();
+        }
+        self.rest(is_done);
+        self.stands_back(thread);
+        self.settle_threads();
+        true
+    }
+
+    /// Sleeps for a moment, unless there is something to do, or `is_done`.
+    fn rest(&self, is_done: impl Fn() -> bool) {
+        const REST: Duration = Duration::from_micros(500);
+        let pool = self.pool();
+        if pool.schedule.is_some() {
+            // Time decides nothing in a schedule: the other workers get their turns.
+            return crate::parking::yield_now();
+        }
+        pool.wait_in_a_task(|| {
+            let other = || self.is_called() || pool.forks.has_jobs() || self.may_have_threads();
+            if !is_done() && !other() {
+                crate::parking::park_timeout(REST);
+            }
+        });
     }
 
     /// A thread of this worker waits for a job, a graph or a call, and is about to let `other` run. If `other` does nothing but wait for
@@ -1130,24 +1184,15 @@ impl WorkerCore {
     fn rest_if_vain(&self, other: &Ready, is_done: impl Fn() -> bool) {
         /// They look as often before the worker sleeps.
         const LOOKS: usize = 64;
-        const REST: Duration = Duration::from_micros(500);
-        let (local, pool) = (&self.threads, self.pool());
+        let local = &self.threads;
         // `other` was taken out of the ring.
         let helps =
             Header::of(other).is_pinned() && local.ring.len.get() + 1 == local.helpers.get();
         let vain = if helps { local.vain.get() + 1 } else { 0 };
         let most = LOOKS.max(local.helpers.get() + 1);
         local.vain.set(vain % most);
-        if vain == most && pool.schedule.is_some() {
-            // Time decides nothing in a schedule: the other workers get their turns.
-            crate::parking::yield_now();
-        } else if vain == most {
-            pool.wait_in_a_task(|| {
-                let other = || self.is_called() || pool.forks.has_jobs() || self.may_have_threads();
-                if !is_done() && !other() {
-                    crate::parking::park_timeout(REST);
-                }
-            });
+        if vain == most {
+            self.rest(is_done);
         }
     }
 
@@ -1157,7 +1202,7 @@ impl WorkerCore {
         if let Some(job) = self.find_job() {
             self.run_job(job);
         } else if let Some(thread) = self.find_thread() {
-            self.run_thread(thread, false);
+            self.on_top(|| self.run_thread(thread, false));
             // An adopted worker may never get to another place where it gives back what it has counted of threads.
             self.settle_threads();
         } else {

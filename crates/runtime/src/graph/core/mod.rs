@@ -418,6 +418,7 @@ impl Context<'_> {
                 if worker
                     .help_threads(|| (), || self.graph.has_ended())
                     .is_some()
+                    || worker.gives_way(|| self.graph.has_ended())
                 {
                     continue;
                 }
