@@ -11,7 +11,7 @@ use tanada_harness::compare::{self, Candidate, Options};
 use tanada_runtime::{Cancel, GraphError, Instance, NodeId, SGroup, TGroup, TemplateBuilder};
 use tanada_workloads::loops::Loops;
 use tanada_workloads::options::{Kind, OptionSpec, Purpose, Values};
-use tanada_workloads::workload::{Done, Output, Prepared, RunError, Site, Way};
+use tanada_workloads::workload::{Description, Done, Output, Prepared, RunError, Site, Way};
 use tanada_workloads::{Workload, values_of};
 
 const BLOCK: usize = 16 << 10;
@@ -57,16 +57,14 @@ impl Text {
 struct Histogram;
 
 impl Workload for Histogram {
-    fn name(&self) -> &'static str {
-        "histogram"
-    }
-
-    fn about(&self) -> &'static str {
-        "Counts the bytes of a text"
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
+    fn description(&self) -> &'static Description {
+        &Description {
+            name: "histogram",
+            about: "Counts the bytes of a text",
+            details: "",
+            options: OPTIONS,
+            test_options: &[],
+        }
     }
 
     fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, RunError> {

@@ -86,7 +86,7 @@ fn the_same_command_writes_the_same_bytes_in_any_environment() {
             continue;
         }
         let values = tanada_workloads::values_of(*workload, Purpose::Record);
-        let options = workload.test_options().iter();
+        let options = workload.description().test_options.iter();
         let words = options
             .filter(|(flag, _)| values.has(flag))
             .flat_map(|(flag, value)| [format!("--{flag}"), (*value).to_owned()]);

@@ -893,7 +893,7 @@ fn small(verb: &str, workload: &dyn tanada_workloads::Workload) -> Vec<String> {
         _ => Purpose::Run,
     };
     let values = tanada_workloads::values_of(workload, purpose);
-    let options = workload.test_options().iter();
+    let options = workload.description().test_options.iter();
     let options = options.filter(|(flag, _)| values.has(flag));
     let words = options.flat_map(|(flag, value)| [format!("--{flag}"), (*value).to_owned()]);
     [verb.to_owned(), workload.name().to_owned()]

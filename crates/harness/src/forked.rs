@@ -9,11 +9,15 @@ use tanada_runtime::fork::ForkRecorder;
 /// Returns what `recorder` counted in one run of this length, with jobs for tasks, and the work and span of its strands.
 pub(crate) fn measured(recorder: &ForkRecorder, wall: Duration) -> (Totals, Profile) {
     let found = recorder.profile();
-    let mut totals = Totals::default();
-    totals.tasks = found.jobs;
-    totals.busy_ns = found.busy_ns;
-    totals.stolen = found.steals.values().sum();
-    totals.pool = found.jobs.saturating_sub(totals.stolen);
+    let totals = Totals {
+        tasks: found.jobs,
+        busy_ns: found.busy_ns,
+        own: found.own,
+        pool: found.from_outside,
+        mailbox: found.mail,
+        stolen: found.steals.values().sum(),
+        ..Totals::default()
+    };
     let on_the_path = found.places.into_iter().filter(|of| of.span_ns > 0);
     let mut path: Vec<PathPart> = on_the_path
         .map(|of| PathPart {

@@ -224,9 +224,8 @@ fn fps(run: &RunResult) -> Option<f64> {
     Some(run.frames? as f64 / run.seconds?.min)
 }
 
-/// Stores the ratio of each native run to the one under [`BASELINE`].
+/// Stores the ratio of each native run to the one under [`BASELINE`], if there is one: policies of forks are compared without it.
 pub(crate) fn rate(runs: &mut [RunResult]) {
-    // A comparison of policies of forks alone has no `fcfs`; then nothing is rated.
     let baseline = runs.iter().find(|run| run.policy == BASELINE);
     let baseline = baseline.and_then(|run| run.seconds);
     for run in runs {

@@ -8,7 +8,7 @@ use tanada_report::Engine;
 use tanada_runtime::Cancel;
 use tanada_workloads::options::{Kind, Name, OptionSpec, Purpose, Values};
 use tanada_workloads::workload::{
-    Done, Output, Prepared, RecordError, RunError, Site, Way, recorder_of,
+    Description, Done, Output, Prepared, RecordError, RunError, Site, Way, recorder_of,
 };
 use tanada_workloads::{Workload, values_of};
 
@@ -34,16 +34,14 @@ struct Ready {
 }
 
 impl Workload for Counting {
-    fn name(&self) -> &'static str {
-        "counting"
-    }
-
-    fn about(&self) -> &'static str {
-        "Counts to 100"
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
+    fn description(&self) -> &'static Description {
+        &Description {
+            name: "counting",
+            about: "Counts to 100",
+            details: "",
+            options: OPTIONS,
+            test_options: &[],
+        }
     }
 
     fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, RunError> {

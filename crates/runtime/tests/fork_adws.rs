@@ -62,6 +62,30 @@ fn each_worker_gets_its_share() {
 }
 
 #[test]
+fn most_shares_are_kept_without_turns() {
+    for workers in [2, 3, 4, 8] {
+        let pool = pool(workers);
+        let expected: Vec<u16> = (0..workers).collect();
+        let met = || {
+            let met = fork::install(&pool, || meeting(workers.into()));
+            let mut sorted = met.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, expected, "each leaf has a worker of its own");
+            met.iter().zip(&expected).filter(|(a, b)| a == b).count()
+        };
+        // A worker that the system does not run for long may lose its share to one that has waited for long. By chance 100 are kept, ten
+        // more or less.
+        let least = 100 + 15 * usize::from(workers);
+        let kept: Vec<usize> = (0..10).map(|_| (0..100).map(|_| met()).sum()).collect();
+        assert!(
+            kept.iter().any(|kept| *kept >= least),
+            "{workers} workers: {kept:?} of {} kept",
+            100 * workers
+        );
+    }
+}
+
+#[test]
 fn works_say_where_the_border_lies() {
     for seed in 0..10 {
         let pool = turns(4, seed);

@@ -7,7 +7,7 @@
 
 use crate::options::{Kind, OptionSpec, Values};
 use crate::phased::{Phased, Pieces, Random, SEED, Tasks};
-use crate::workload::RunError;
+use crate::workload::{Description, RunError};
 use std::array::from_fn;
 
 const OPTIONS: &[OptionSpec] = &[
@@ -354,13 +354,14 @@ impl Barnes {
 }
 
 impl Phased for Barnes {
-    const NAME: &'static str = "barnes";
-    const ABOUT: &'static str = "Forces between bodies by Barnes and Hut's octree";
-    const DETAILS: &'static str = "After SPLASH-2's Barnes, of which there is a program with POSIX threads too. Bodies that are near each \
-        other read nearly the same part of a tree.";
-    const OPTIONS: &'static [OptionSpec] = OPTIONS;
-    const TEST_OPTIONS: &'static [(&'static str, &'static str)] =
-        &[("size", "300"), ("chunk", "20")];
+    const DESCRIPTION: &'static Description = &Description {
+        name: "barnes",
+        about: "Forces between bodies by Barnes and Hut's octree",
+        details: "After SPLASH-2's Barnes, of which there is a program with POSIX threads too. Bodies that are near each \
+        other read nearly the same part of a tree.",
+        options: OPTIONS,
+        test_options: &[("size", "300"), ("chunk", "20")],
+    };
     const RECORDED: bool = false;
     type Task = Task;
 

@@ -6,7 +6,7 @@
 
 use crate::options::{Kind, OptionSpec, Values};
 use crate::phased::{Array, Phased, Piece, Pieces, Random, SEED, Tasks, cosine_of, sine_of};
-use crate::workload::RunError;
+use crate::workload::{Description, RunError};
 
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec::new(
@@ -142,13 +142,14 @@ impl Fft {
 }
 
 impl Phased for Fft {
-    const NAME: &'static str = "fft";
-    const ABOUT: &'static str = "Fast Fourier transform in six steps";
-    const DETAILS: &'static str = "After SPLASH-2's kernel FFT, of which there is a program with POSIX threads too. Three transpositions \
-        move all points between all workers.";
-    const OPTIONS: &'static [OptionSpec] = OPTIONS;
-    const TEST_OPTIONS: &'static [(&'static str, &'static str)] =
-        &[("size", "1024"), ("strip", "3")];
+    const DESCRIPTION: &'static Description = &Description {
+        name: "fft",
+        about: "Fast Fourier transform in six steps",
+        details: "After SPLASH-2's kernel FFT, of which there is a program with POSIX threads too. Three transpositions \
+        move all points between all workers.",
+        options: OPTIONS,
+        test_options: &[("size", "1024"), ("strip", "3")],
+    };
     const RECORDED: bool = true;
     type Task = Task;
 

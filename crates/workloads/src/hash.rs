@@ -6,7 +6,7 @@
 
 use crate::options::{Kind, OptionSpec, Values};
 use crate::phased::{Phased, Pieces, Random, SEED, Tasks};
-use crate::workload::RunError;
+use crate::workload::{Description, RunError};
 use std::array::from_fn;
 
 const OPTIONS: &[OptionSpec] = &[
@@ -187,17 +187,19 @@ impl Hash {
 }
 
 impl Phased for Hash {
-    const NAME: &'static str = "hash";
-    const ABOUT: &'static str = "Additions and look-ups in a hash table";
-    const DETAILS: &'static str = "Keys follow Zipf's law, so a few entries are used most of the time. There is a program with POSIX \
-        threads and striped locks too; tasks have shards instead.";
-    const OPTIONS: &'static [OptionSpec] = OPTIONS;
-    const TEST_OPTIONS: &'static [(&'static str, &'static str)] = &[
-        ("size", "2000"),
-        ("chunk", "300"),
-        ("rounds", "3"),
-        ("keys", "1024"),
-    ];
+    const DESCRIPTION: &'static Description = &Description {
+        name: "hash",
+        about: "Additions and look-ups in a hash table",
+        details: "Keys follow Zipf's law, so a few entries are used most of the time. There is a program with POSIX \
+        threads and striped locks too; tasks have shards instead.",
+        options: OPTIONS,
+        test_options: &[
+            ("size", "2000"),
+            ("chunk", "300"),
+            ("rounds", "3"),
+            ("keys", "1024"),
+        ],
+    };
     const RECORDED: bool = false;
     type Task = Task;
 

@@ -7,7 +7,7 @@
 
 use crate::options::{Kind, OptionSpec, Values};
 use crate::phased::{Phased, Pieces, Random, SEED, Tasks};
-use crate::workload::RunError;
+use crate::workload::{Description, RunError};
 
 const OPTIONS: &[OptionSpec] = &[
     OptionSpec::new(
@@ -111,13 +111,14 @@ impl Lu {
 }
 
 impl Phased for Lu {
-    const NAME: &'static str = "lu";
-    const ABOUT: &'static str = "Blocked LU factorisation of a dense matrix, without pivoting";
-    const DETAILS: &'static str = "After SPLASH-2's kernel LU, of which there is a program with POSIX threads too. Blocks that are \
-        updated in one step are used again in the next; groups say which.";
-    const OPTIONS: &'static [OptionSpec] = OPTIONS;
-    const TEST_OPTIONS: &'static [(&'static str, &'static str)] =
-        &[("size", "96"), ("block", "16")];
+    const DESCRIPTION: &'static Description = &Description {
+        name: "lu",
+        about: "Blocked LU factorisation of a dense matrix, without pivoting",
+        details: "After SPLASH-2's kernel LU, of which there is a program with POSIX threads too. Blocks that are \
+        updated in one step are used again in the next; groups say which.",
+        options: OPTIONS,
+        test_options: &[("size", "96"), ("block", "16")],
+    };
     const RECORDED: bool = true;
     type Task = Task;
 

@@ -6,7 +6,7 @@
 
 use crate::options::{Kind, OptionSpec, Values};
 use crate::phased::{Array, Doubles, Phased, Piece, Random, SEED, Tasks};
-use crate::workload::RunError;
+use crate::workload::{Description, RunError};
 use std::ops::Range;
 
 const OPTIONS: &[OptionSpec] = &[
@@ -239,13 +239,14 @@ impl Ocean {
 }
 
 impl Phased for Ocean {
-    const NAME: &'static str = "ocean";
-    const ABOUT: &'static str = "Multigrid solver with red-black sweeps";
-    const DETAILS: &'static str = "The solver that dominates SPLASH-2's Ocean, of which there is a program with POSIX threads too. The \
-        coarse grids have little work and many barriers.";
-    const OPTIONS: &'static [OptionSpec] = OPTIONS;
-    const TEST_OPTIONS: &'static [(&'static str, &'static str)] =
-        &[("size", "32"), ("strip", "5"), ("cycles", "2")];
+    const DESCRIPTION: &'static Description = &Description {
+        name: "ocean",
+        about: "Multigrid solver with red-black sweeps",
+        details: "The solver that dominates SPLASH-2's Ocean, of which there is a program with POSIX threads too. The \
+        coarse grids have little work and many barriers.",
+        options: OPTIONS,
+        test_options: &[("size", "32"), ("strip", "5"), ("cycles", "2")],
+    };
     const RECORDED: bool = true;
     type Task = Task;
 

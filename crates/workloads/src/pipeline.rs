@@ -12,10 +12,9 @@
 //! [`tiles`](crate::tiles).
 
 use crate::field::Field;
-use crate::options::OptionSpec;
 use crate::pass::{Formula, Lines, Passes, Probe, rect};
 use crate::tiles::{Caches, Options, Program, Tile, Turn, sealed, workload};
-use crate::workload::RunError;
+use crate::workload::{Description, RunError};
 
 /// Passes of a round.
 const PASSES: u32 = 5;
@@ -155,18 +154,18 @@ impl Formula for Tone {
 impl sealed::Ours for Pipeline {}
 
 impl Program for Pipeline {
-    const NAME: &'static str = "pipeline";
-    const ABOUT: &'static str =
-        "Passes over a large image: blur, sharpen, gradient, smooth, tone curve";
-    const DETAILS: &'static str = "Each round is five passes over an image of floating-point samples, and a tone curve ends the last. \
-        The image is cut into tiles and the tasks into groups by the caches of the machine.";
-    const OPTIONS: &'static [OptionSpec] = &[
-        workload::size("4096", "Rows and columns of the image"),
-        workload::times("rounds", "4", "3", "Rounds of five passes"),
-        workload::GROUPS,
-    ];
-    const TEST_OPTIONS: &'static [(&'static str, &'static str)] =
-        &[("size", "200"), ("rounds", "1")];
+    const DESCRIPTION: &'static Description = &Description {
+        name: "pipeline",
+        about: "Passes over a large image: blur, sharpen, gradient, smooth, tone curve",
+        details: "Each round is five passes over an image of floating-point samples, and a tone curve ends the last. \
+        The image is cut into tiles and the tasks into groups by the caches of the machine.",
+        options: &[
+            workload::size("4096", "Rows and columns of the image"),
+            workload::times("rounds", "4", "3", "Rounds of five passes"),
+            workload::GROUPS,
+        ],
+        test_options: &[("size", "200"), ("rounds", "1")],
+    };
     const TIMES: &'static str = "rounds";
     const FIELDS: usize = 3;
 

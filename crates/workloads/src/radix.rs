@@ -5,7 +5,7 @@
 
 use crate::options::{Kind, OptionSpec, Values};
 use crate::phased::{Phased, Pieces, Random, SEED, Tasks};
-use crate::workload::RunError;
+use crate::workload::{Description, RunError};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -53,13 +53,14 @@ impl Radix {
 }
 
 impl Phased for Radix {
-    const NAME: &'static str = "radix";
-    const ABOUT: &'static str = "Radix sort of integers";
-    const DETAILS: &'static str = "After SPLASH-2's kernel Radix, of which there is a program with POSIX threads too. Each pass moves all \
-        keys to places all over memory.";
-    const OPTIONS: &'static [OptionSpec] = OPTIONS;
-    const TEST_OPTIONS: &'static [(&'static str, &'static str)] =
-        &[("size", "5000"), ("chunk", "500")];
+    const DESCRIPTION: &'static Description = &Description {
+        name: "radix",
+        about: "Radix sort of integers",
+        details: "After SPLASH-2's kernel Radix, of which there is a program with POSIX threads too. Each pass moves all \
+        keys to places all over memory.",
+        options: OPTIONS,
+        test_options: &[("size", "5000"), ("chunk", "500")],
+    };
     const RECORDED: bool = false;
     type Task = Task;
 

@@ -12,8 +12,8 @@ use crate::options::{Kind, OptionSpec, Values};
 use crate::record::{Accesses, RecordedTask, TaskGroups, TaskRecorder};
 use crate::tiles::{Probe, Stretch};
 use crate::workload::{
-    Done, Facts, Output, Prepared, RecordError, Recorder, Recording, RunError, Site, Way, Workload,
-    go_on,
+    Description, Done, Facts, Output, Prepared, RecordError, Recorder, Recording, RunError, Site,
+    Way, Workload, go_on,
 };
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -258,25 +258,15 @@ fn loops(plan: Plan) -> Result<Instance<'static, Work>, GraphError> {
 }
 
 impl Workload for Reduction {
-    fn name(&self) -> &'static str {
-        "reduction"
-    }
-
-    fn about(&self) -> &'static str {
-        "Tree sum: the sum of a large array of integers"
-    }
-
-    fn details(&self) -> &'static str {
-        "Leaf tasks sum blocks of the array, inner tasks add two sums each. Every element is read once, so there is little locality to \
-        gain: what counts is the memory's speed and the cost of a task."
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
-    }
-
-    fn test_options(&self) -> &'static [(&'static str, &'static str)] {
-        &[("size", "10007"), ("leaf", "256")]
+    fn description(&self) -> &'static Description {
+        &Description {
+            name: "reduction",
+            about: "Tree sum: the sum of a large array of integers",
+            details: "Leaf tasks sum blocks of the array, inner tasks add two sums each. Every element is read once, so there is little \
+                locality to gain: what counts is the memory's speed and the cost of a task.",
+            options: OPTIONS,
+            test_options: &[("size", "10007"), ("leaf", "256")],
+        }
     }
 
     fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, RunError> {

@@ -4,10 +4,9 @@
 //! places. Points outside the field are 0. The tasks, and why groups pay, are those of [`tiles`](crate::tiles).
 
 use crate::field::Field;
-use crate::options::OptionSpec;
 use crate::pass::{Formula, Lines, Passes, Probe, rect};
 use crate::tiles::{Caches, Options, Program, Tile, Turn, sealed, workload};
-use crate::workload::RunError;
+use crate::workload::{Description, RunError};
 
 /// The two fields.
 pub struct Stencil {
@@ -45,18 +44,18 @@ impl Formula for Jacobi {
 impl sealed::Ours for Stencil {}
 
 impl Program for Stencil {
-    const NAME: &'static str = "stencil";
-    const ABOUT: &'static str =
-        "Jacobi's method in two dimensions: sweeps over a field that is larger than the caches";
-    const DETAILS: &'static str = "Every sweep sets each point to a weighted mean of itself and its four neighbours. \
-        The field is cut into tiles and the tasks into groups by the caches of the machine.";
-    const OPTIONS: &'static [OptionSpec] = &[
-        workload::size("8192", "Rows and columns of the field"),
-        workload::times("sweeps", "32", "16", "Sweeps over the field"),
-        workload::GROUPS,
-    ];
-    const TEST_OPTIONS: &'static [(&'static str, &'static str)] =
-        &[("size", "200"), ("sweeps", "3")];
+    const DESCRIPTION: &'static Description = &Description {
+        name: "stencil",
+        about: "Jacobi's method in two dimensions: sweeps over a field that is larger than the caches",
+        details: "Every sweep sets each point to a weighted mean of itself and its four neighbours. \
+        The field is cut into tiles and the tasks into groups by the caches of the machine.",
+        options: &[
+            workload::size("8192", "Rows and columns of the field"),
+            workload::times("sweeps", "32", "16", "Sweeps over the field"),
+            workload::GROUPS,
+        ],
+        test_options: &[("size", "200"), ("sweeps", "3")],
+    };
     const TIMES: &'static str = "sweeps";
     const FIELDS: usize = 2;
 

@@ -19,10 +19,10 @@
 pub(crate) mod workload;
 
 use crate::field::{LINE, REACH};
-use crate::options::{OptionSpec, Values, named};
+use crate::options::{Values, named};
 pub use crate::pass::{NoProbe, Probe, Stretch};
-pub use crate::workload::Done;
 use crate::workload::RunError;
+pub use crate::workload::{Description, Done};
 use tanada_runtime::{SGroup, TGroup};
 pub use workload::Tiled;
 
@@ -353,20 +353,8 @@ pub(crate) mod sealed {
 
 /// What is done to the tiles of a field. Only this crate implements it.
 pub trait Program: sealed::Ours + Send + Sync + Sized + 'static {
-    /// The name that every command knows.
-    const NAME: &'static str;
-
-    /// What is computed, in one line without a full stop.
-    const ABOUT: &'static str;
-
-    /// A paragraph for `--help`.
-    const DETAILS: &'static str;
-
-    /// The options: `size`, [`Self::TIMES`] and `groups`.
-    const OPTIONS: &'static [OptionSpec];
-
-    /// Options for tests.
-    const TEST_OPTIONS: &'static [(&'static str, &'static str)];
+    /// What commands know of the program. Its options are `size`, [`Self::TIMES`] and `groups`.
+    const DESCRIPTION: &'static Description;
 
     /// The option that says how many times the program goes over the field.
     const TIMES: &'static str;

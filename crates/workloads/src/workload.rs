@@ -15,25 +15,17 @@ use tanada_trace::{Sink, TraceError};
 /// A workload is one module that implements this trait, and one line in [`all`](crate::all); `docs/workloads.md` of the repository goes
 /// through both. All commands, benches and tests then have it: none of them names a workload.
 pub trait Workload: Sync {
-    /// Returns the name that every command knows: one word in lower case.
-    fn name(&self) -> &'static str;
+    /// Returns what the workload is called and what it takes.
+    fn description(&self) -> &'static Description;
 
-    /// Returns what the workload computes, in one line without a full stop.
-    fn about(&self) -> &'static str;
-
-    /// Returns a paragraph for `--help`.
-    fn details(&self) -> &'static str {
-        ""
+    /// Returns [`Description::name`].
+    fn name(&self) -> &'static str {
+        self.description().name
     }
 
-    /// Returns the workload's own options. Options that every workload has (policies, workers, repeats, outputs) come from the commands.
+    /// Returns [`Description::options`].
     fn options(&self) -> &'static [OptionSpec] {
-        &[]
-    }
-
-    /// Returns the options for tests, as pairs of flag and value: a run takes milliseconds, and still has a few dozen tasks.
-    fn test_options(&self) -> &'static [(&'static str, &'static str)] {
-        &[]
+        self.description().options
     }
 
     /// Returns whether the workload's default groups make a run without a named policy take a policy that reads groups.
@@ -57,6 +49,21 @@ pub trait Workload: Sync {
     fn recorder(&self) -> Option<&dyn Recorder> {
         None
     }
+}
+
+/// What a workload is called, and what it takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Description {
+    /// The name that every command knows: one word in lower case.
+    pub name: &'static str,
+    /// What the workload computes, in one line without a full stop.
+    pub about: &'static str,
+    /// A paragraph for `--help`; may be empty.
+    pub details: &'static str,
+    /// The workload's own options. Options that every workload has (policies, workers, repeats, outputs) come from the commands.
+    pub options: &'static [OptionSpec],
+    /// Options for tests, as pairs of flag and value: a run takes milliseconds, and still has a few dozen tasks.
+    pub test_options: &'static [(&'static str, &'static str)],
 }
 
 impl fmt::Debug for dyn Workload {

@@ -663,7 +663,7 @@ fn record_tiles<P: Program>(
     kept: &mut Kept,
     mut seen: impl FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Recording, RecordError> {
-    let workload = find(P::NAME).expect("it is registered");
+    let workload = find(P::DESCRIPTION.name).expect("it is registered");
     let (size, times) = (options.size.to_string(), options.times.to_string());
     let pairs = [
         ("size", &*size),

@@ -15,7 +15,7 @@ const PURPOSES: [Purpose; 2] = [Purpose::Run, Purpose::Record];
 /// The values of the test options that exist for `purpose`.
 fn small(workload: &dyn Workload, purpose: Purpose) -> Values {
     let mut values = values_of(workload, purpose);
-    for (flag, text) in workload.test_options() {
+    for (flag, text) in workload.description().test_options {
         if values.has(flag) {
             values.set(flag, text).expect("test options are right");
         }
@@ -65,7 +65,8 @@ fn names_and_options_make_sense() {
         );
         assert_eq!(find(name).expect("it is registered").name(), name);
         assert!(
-            !workload.about().is_empty() && !workload.about().ends_with('.'),
+            !workload.description().about.is_empty()
+                && !workload.description().about.ends_with('.'),
             "{name}"
         );
         for purpose in PURPOSES {

@@ -22,21 +22,10 @@ pub(super) fn rayon(runner: &Runner) -> Outcome {
     let program = std::env::current_exe()
         .map_err(|error| Failed(format!("this program does not know its own file: {error}")))?;
     let program = program.to_string_lossy();
-    let words = match runner.full {
-        true => vec![&*program, "rayon"],
-        false => vec![&*program, "rayon", "--core", "--threads", "2", "--no-doc"],
-    };
-    let output = runner.run(&words, 1200)?;
-    let again = [
-        "rayon",
-        "--core",
-        "--threads",
-        "2",
-        "--no-doc",
-        "--policy",
-        "adws",
-    ];
-    runner.run(&[&[&*program], &again[..]].concat(), 1200)?;
+    let core = [&*program, "rayon", "--core", "--threads", "2", "--no-doc"];
+    let words = if runner.full { &core[..2] } else { &core[..] };
+    let output = runner.run(words, 1200)?;
+    runner.run(&[&core[..], &["--policy", "adws"]].concat(), 1200)?;
     match output.lines().find_map(|line| line.strip_prefix(SKIPPED)) {
         Some(why) => Err(Skipped(why.trim_start_matches([':', ' ']).to_owned())),
         None if runner.full => Ok(()),

@@ -22,9 +22,10 @@ impl<C: clap::Args> Chosen<C> {
     pub(crate) fn commands(verb: &str, purpose: Purpose, example: &str) -> Vec<Command> {
         let command = |workload: &&'static dyn Workload| {
             let name = workload.name();
-            let details = workload.details();
+            let details = workload.description().details;
             let options: Vec<String> = workload
-                .test_options()
+                .description()
+                .test_options
                 .iter()
                 .map(|(flag, value)| format!(" --{flag} {value}"))
                 .collect();
@@ -32,7 +33,7 @@ impl<C: clap::Args> Chosen<C> {
                 "Examples:\n  tanada {verb} {name}{example}\n  tanada {verb} {name}{example}{}",
                 options.concat()
             );
-            let long = format!("{}\n\n{details}", workload.about());
+            let long = format!("{}\n\n{details}", workload.description().about);
             let command = Command::new(name).args(arguments::<C>(*workload, purpose));
             // Behind the verb's own options, whose struct has a text of its own.
             let mut command = C::augment_args(command);
@@ -44,7 +45,7 @@ impl<C: clap::Args> Chosen<C> {
                 });
             }
             command
-                .about(workload.about())
+                .about(workload.description().about)
                 .long_about(long.trim_end().to_owned())
                 .after_help(examples)
                 .hide(purpose == Purpose::Record && workload.recorder().is_none())

@@ -50,7 +50,7 @@ fn choices(workload: &dyn Workload) -> Vec<Choice> {
 fn line(workload: &dyn Workload) -> Line {
     Line {
         name: workload.name(),
-        summary: workload.about(),
+        summary: workload.description().about,
         recordable: workload.recorder().is_some(),
         options: choices(workload),
     }

@@ -7,8 +7,11 @@
 //! C in the order in which the recursion comes to them, so that each part has a stretch of them. In the sparse variant A is lower
 //! triangular, and half of its blocks there are zero; products with a zero block are left out. So parts of equal size have unequal work.
 
+use super::workload::{CLOSURES, ITERATIONS, Registered};
 use super::{Forked, Part, Touches};
+use crate::options::{Kind, OptionSpec, Values};
 use crate::vector::{Kernel, vectorised};
+use crate::workload::Description;
 
 /// Rows and columns of a block.
 const BLOCK: usize = 32;
@@ -33,6 +36,21 @@ pub enum Matrices {
     /// All above the diagonal, and half of the others.
     Sparse,
 }
+
+const SIZE: OptionSpec = OptionSpec::new(
+    "size",
+    "N",
+    Kind::Count(1, 1 << 14),
+    "Rows and columns of the matrices, rounded up to whole blocks of 32",
+)
+.default("768");
+
+const SPARSE: OptionSpec = OptionSpec::new(
+    "sparse",
+    "",
+    Kind::Switch,
+    "The first factor is lower triangular, and half of its blocks there are zero",
+);
 
 /// The program.
 #[derive(Debug)]
@@ -190,6 +208,46 @@ impl Matmul {
 
 fn length((from, to): (usize, usize)) -> usize {
     to - from
+}
+
+impl Registered for Matmul {
+    const DESCRIPTION: &'static Description = &Description {
+        name: "matmul",
+        about: "Recursive product of two matrices, as nested forks",
+        details: "The program of paper 5: the longest dimension is halved down to blocks of 32 x 32. Halves of rows and \
+        columns are the two closures of a fork, so the policies of forks (adws, random, near-first and others) decide where they run. \
+        Each iteration adds the product to the same matrix.",
+        options: &[SIZE, SPARSE, ITERATIONS, CLOSURES],
+        test_options: &[("size", "160"), ("iterations", "2")],
+    };
+    const PART: &'static str = "row";
+
+    fn bytes(values: &Values) -> u64 {
+        let side = values.count(SIZE.flag).next_multiple_of(32);
+        // Three matrices, and the result row by row.
+        4 * side * side * size_of::<f32>() as u64
+    }
+
+    fn new(values: &Values) -> Self {
+        let matrices = match values.switch(SPARSE.flag) {
+            true => Matrices::Sparse,
+            false => Matrices::Dense,
+        };
+        Matmul::new(values.count(SIZE.flag) as usize, matrices)
+    }
+
+    fn input(values: &Values) -> String {
+        let sparse = if values.switch(SPARSE.flag) {
+            ",sparse"
+        } else {
+            ""
+        };
+        format!("size={}{sparse}", values.count(SIZE.flag))
+    }
+
+    fn result(&self, items: &[Self::Item]) -> (Vec<f32>, usize) {
+        (self.elements(items), self.columns())
+    }
 }
 
 impl Forked for Matmul {

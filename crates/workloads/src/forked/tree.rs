@@ -4,7 +4,11 @@
 //! nodes a small part. So branches differ in depth and size, and equal numbers of forks are far from equal work. Leaves are the same in
 //! each iteration.
 
+use super::workload::{CLOSURES, ITERATIONS, Registered};
 use super::{Forked, Part, Touches};
+use crate::options::{Kind, OptionSpec, Values};
+use crate::phased::SEED;
+use crate::workload::Description;
 
 /// Elements of a leaf's data: 4 KiB.
 const ELEMENTS: usize = 1024;
@@ -17,6 +21,15 @@ const STEP: usize = 128;
 
 /// Thousandths of cycles that the update of an element computes.
 const MILLIS: u64 = 2000;
+
+const LEAVES: OptionSpec = OptionSpec::new(
+    "leaves",
+    "N",
+    Kind::Count(1, 1 << 22),
+    "Leaves, each of which updates 4 KiB of its own",
+)
+.default("16384")
+.default_in_recordings("2048");
 
 /// The program.
 #[derive(Debug)]
@@ -40,6 +53,36 @@ fn mixed(number: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+impl Registered for Tree {
+    const DESCRIPTION: &'static Description = &Description {
+        name: "tree",
+        about: "Irregular tree of updates, as nested forks",
+        details: "Forks whose parts have very unequal work, so that equal numbers of forks are far from equal work. \
+        Leaves update the same data in each iteration: what counts is that they meet the core that has them.",
+        options: &[LEAVES, SEED, ITERATIONS, CLOSURES],
+        test_options: &[("leaves", "100"), ("iterations", "2")],
+    };
+    const PART: &'static str = "leaf";
+
+    fn bytes(values: &Values) -> u64 {
+        2 * values.count(LEAVES.flag) * size_of::<<Tree as Forked>::Item>() as u64
+    }
+
+    fn new(values: &Values) -> Self {
+        Tree::new(values.count(LEAVES.flag) as usize, values.count(SEED.flag))
+    }
+
+    fn input(values: &Values) -> String {
+        let (leaves, seed) = (values.count(LEAVES.flag), values.count(SEED.flag));
+        format!("leaves={leaves},{}={seed}", SEED.flag)
+    }
+
+    fn result(&self, items: &[Self::Item]) -> (Vec<f32>, usize) {
+        let all: Vec<f32> = items.as_flattened().to_vec();
+        (all, size_of::<Self::Item>() / size_of::<f32>())
+    }
 }
 
 impl Forked for Tree {

@@ -1,12 +1,12 @@
 //! Programs of nested forks as [`Workload`]s.
 
 use super::record::costs;
-use super::{Forked, Matmul, Matrices, Part, Repeats, Tree, Watch, record, run};
+use super::{Forked, Part, Repeats, Watch, record, run};
 use crate::loops::BLOCKS_PER_WORKER;
 use crate::options::{Kind, OptionSpec, Values};
-use crate::phased::SEED;
 use crate::workload::{
-    Done, Facts, Output, Prepared, RecordError, Recorder, Recording, RunError, Site, Way, Workload,
+    Description, Done, Facts, Output, Prepared, RecordError, Recorder, Recording, RunError, Site,
+    Way, Workload,
 };
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
@@ -14,7 +14,7 @@ use tanada_runtime::{Cancel, GraphError, Pool, fork};
 use tanada_trace::Sink;
 
 /// How often all of the program is done, over the same data.
-const ITERATIONS: OptionSpec = OptionSpec::new(
+pub(super) const ITERATIONS: OptionSpec = OptionSpec::new(
     "iterations",
     "N",
     Kind::Count(1, 1 << 20),
@@ -24,7 +24,7 @@ const ITERATIONS: OptionSpec = OptionSpec::new(
 .default_in_recordings("1");
 
 /// Where forking ends.
-const CLOSURES: OptionSpec = OptionSpec::new(
+pub(super) const CLOSURES: OptionSpec = OptionSpec::new(
     "closures",
     "N",
     Kind::Count(0, u32::MAX as u64),
@@ -35,13 +35,10 @@ const CLOSURES: OptionSpec = OptionSpec::new(
 
 /// A program of nested forks that commands know. Each of its leaves owns one item.
 pub(crate) trait Registered: Forked + Send + Sized + 'static {
-    /// The name of the workload.
-    const NAME: &'static str;
-    const ABOUT: &'static str;
-    const DETAILS: &'static str;
-    /// Its options, [`ITERATIONS`] and [`CLOSURES`] among them.
-    const OPTIONS: &'static [OptionSpec];
-    const TEST_OPTIONS: &'static [(&'static str, &'static str)];
+    /// What commands know of the program. Its options have [`ITERATIONS`] and [`CLOSURES`] among them.
+    const DESCRIPTION: &'static Description;
+    /// The name of a part of the result, in the singular.
+    const PART: &'static str;
 
     /// Returns the bytes of memory that a run takes, at least.
     fn bytes(values: &Values) -> u64;
@@ -54,96 +51,6 @@ pub(crate) trait Registered: Forked + Send + Sized + 'static {
 
     /// Returns the numbers of the result, and how many of them are a part of it.
     fn result(&self, items: &[Self::Item]) -> (Vec<f32>, usize);
-}
-
-const SIZE: OptionSpec = OptionSpec::new(
-    "size",
-    "N",
-    Kind::Count(1, 1 << 14),
-    "Rows and columns of the matrices, rounded up to whole blocks of 32",
-)
-.default("768");
-
-const SPARSE: OptionSpec = OptionSpec::new(
-    "sparse",
-    "",
-    Kind::Switch,
-    "The first factor is lower triangular, and half of its blocks there are zero",
-);
-
-impl Registered for Matmul {
-    const NAME: &'static str = "matmul";
-    const ABOUT: &'static str = "Recursive product of two matrices, as nested forks";
-    const DETAILS: &'static str = "The program of paper 5: the longest dimension is halved down to blocks of 32 x 32. Halves of rows and \
-        columns are the two closures of a fork, so the policies of forks (adws, random, near-first and others) decide where they run. \
-        Each iteration adds the product to the same matrix.";
-    const OPTIONS: &'static [OptionSpec] = &[SIZE, SPARSE, ITERATIONS, CLOSURES];
-    const TEST_OPTIONS: &'static [(&'static str, &'static str)] =
-        &[("size", "160"), ("iterations", "2")];
-
-    fn bytes(values: &Values) -> u64 {
-        let side = values.count(SIZE.flag).next_multiple_of(32);
-        // Three matrices, and the result row by row.
-        4 * side * side * size_of::<f32>() as u64
-    }
-
-    fn new(values: &Values) -> Self {
-        let matrices = match values.switch(SPARSE.flag) {
-            true => Matrices::Sparse,
-            false => Matrices::Dense,
-        };
-        Matmul::new(values.count(SIZE.flag) as usize, matrices)
-    }
-
-    fn input(values: &Values) -> String {
-        let sparse = if values.switch(SPARSE.flag) {
-            ",sparse"
-        } else {
-            ""
-        };
-        format!("size={}{sparse}", values.count(SIZE.flag))
-    }
-
-    fn result(&self, items: &[Self::Item]) -> (Vec<f32>, usize) {
-        (self.elements(items), self.columns())
-    }
-}
-
-const LEAVES: OptionSpec = OptionSpec::new(
-    "leaves",
-    "N",
-    Kind::Count(1, 1 << 22),
-    "Leaves, each of which updates 4 KiB of its own",
-)
-.default("16384")
-.default_in_recordings("2048");
-
-impl Registered for Tree {
-    const NAME: &'static str = "tree";
-    const ABOUT: &'static str = "Irregular tree of updates, as nested forks";
-    const DETAILS: &'static str = "Forks whose parts have very unequal work, so that equal numbers of forks are far from equal work. \
-        Leaves update the same data in each iteration: what counts is that they meet the core that has them.";
-    const OPTIONS: &'static [OptionSpec] = &[LEAVES, SEED, ITERATIONS, CLOSURES];
-    const TEST_OPTIONS: &'static [(&'static str, &'static str)] =
-        &[("leaves", "100"), ("iterations", "2")];
-
-    fn bytes(values: &Values) -> u64 {
-        2 * values.count(LEAVES.flag) * size_of::<<Tree as Forked>::Item>() as u64
-    }
-
-    fn new(values: &Values) -> Self {
-        Tree::new(values.count(LEAVES.flag) as usize, values.count(SEED.flag))
-    }
-
-    fn input(values: &Values) -> String {
-        let (leaves, seed) = (values.count(LEAVES.flag), values.count(SEED.flag));
-        format!("leaves={leaves},{}={seed}", SEED.flag)
-    }
-
-    fn result(&self, items: &[Self::Item]) -> (Vec<f32>, usize) {
-        let all: Vec<f32> = items.as_flattened().to_vec();
-        (all, size_of::<Self::Item>() / size_of::<f32>())
-    }
 }
 
 /// The workload of a program.
@@ -178,24 +85,8 @@ fn cut(repeats: Repeats) -> &'static str {
 }
 
 impl<P: Registered> Workload for OverForks<P> {
-    fn name(&self) -> &'static str {
-        P::NAME
-    }
-
-    fn about(&self) -> &'static str {
-        P::ABOUT
-    }
-
-    fn details(&self) -> &'static str {
-        P::DETAILS
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        P::OPTIONS
-    }
-
-    fn test_options(&self) -> &'static [(&'static str, &'static str)] {
-        P::TEST_OPTIONS
+    fn description(&self) -> &'static Description {
+        P::DESCRIPTION
     }
 
     fn forks(&self) -> bool {
@@ -206,7 +97,7 @@ impl<P: Registered> Workload for OverForks<P> {
         site.require_memory(P::bytes(values), "choose fewer data")?;
         let program = P::new(values);
         Ok(Box::new(Ready {
-            items: program.items(),
+            items: Vec::new(),
             leaves: leaves(&program, program.root()),
             program,
             repeats: repeats(values),
@@ -234,6 +125,7 @@ fn leaves<P: Forked>(program: &P, node: P::Node) -> u64 {
 /// A program with its memory.
 struct Ready<P: Forked> {
     program: P,
+    /// Those of the last run; each run begins with new ones.
     items: Vec<P::Item>,
     /// Leaves of an iteration.
     leaves: u64,
@@ -260,6 +152,14 @@ impl<P: Forked> Ready<P> {
                 });
             });
         }
+    }
+}
+
+/// Returns how a run has ended, whose rest is left out once `cancel` is cancelled.
+fn ended(cancel: &Cancel) -> Result<(), RunError> {
+    match cancel.is_cancelled() {
+        true => Err(GraphError::Cancelled.into()),
+        false => Ok(()),
     }
 }
 
@@ -304,7 +204,7 @@ impl<I: Send> Block<'_, I> {
 
 impl<P: Registered> Prepared for Ready<P> {
     fn title(&self) -> String {
-        P::NAME.to_owned()
+        P::DESCRIPTION.name.to_owned()
     }
 
     fn input(&self) -> String {
@@ -327,21 +227,15 @@ impl<P: Registered> Prepared for Ready<P> {
             done: self.done.clone(),
         };
         let pool = match way {
-            Way::Sequential => None,
-            Way::Tasks(pool) => Some(pool),
             Way::Today(pool) => {
                 self.loops(pool, &watch);
-                None
+                return ended(cancel);
             }
+            Way::Sequential => None,
+            Way::Tasks(pool) => Some(pool),
         };
-        if !matches!(way, Way::Today(_)) {
-            let Ready { program, items, .. } = self;
-            run(program, items, self.repeats, pool, &watch);
-        }
-        match cancel.is_cancelled() {
-            true => Err(GraphError::Cancelled.into()),
-            false => Ok(()),
-        }
+        run(&self.program, &mut self.items, self.repeats, pool, &watch);
+        ended(cancel)
     }
 
     fn result(&mut self, output: &mut dyn Output) {
@@ -355,7 +249,7 @@ impl<P: Registered> Prepared for Ready<P> {
     }
 
     fn part(&self) -> &'static str {
-        "row"
+        P::PART
     }
 
     fn facts(&self) -> Facts {

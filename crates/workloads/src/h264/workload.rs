@@ -9,8 +9,8 @@ use super::{
 };
 use crate::options::{Kind, Name, OptionSpec, Values};
 use crate::workload::{
-    Done, Facts, Flaws, Memory, Output, Phase, Prepared, RecordError, Recorder, Recording,
-    RunError, Site, Way, Workload,
+    Description, Done, Facts, Flaws, Memory, Output, Phase, Prepared, RecordError, Recorder,
+    Recording, RunError, Site, Way, Workload,
 };
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -153,25 +153,15 @@ fn parsed<T: std::str::FromStr<Err: std::fmt::Debug>>(values: &Values, flag: &st
 }
 
 impl Workload for H264 {
-    fn name(&self) -> &'static str {
-        "h264"
-    }
-
-    fn about(&self) -> &'static str {
-        "H.264 decoding: entropy decoding of the next pictures beside reconstruction (paper 1)"
-    }
-
-    fn details(&self) -> &'static str {
-        "Frames come out as bare I420, cropped, in output order. If a stream is damaged, everything that can be decoded is; the errors are \
-         reported on standard error, and the command ends with 1."
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        OPTIONS
-    }
-
-    fn test_options(&self) -> &'static [(&'static str, &'static str)] {
-        &[("units", "8")]
+    fn description(&self) -> &'static Description {
+        &Description {
+            name: "h264",
+            about: "H.264 decoding: entropy decoding of the next pictures beside reconstruction (paper 1)",
+            details: "Frames come out as bare I420, cropped, in output order. If a stream is damaged, everything that can be decoded \
+                is; the errors are reported on standard error, and the command ends with 1.",
+            options: OPTIONS,
+            test_options: &[("units", "8")],
+        }
     }
 
     fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, RunError> {

@@ -13,7 +13,7 @@ pub(crate) use workload::OverPhases;
 
 use crate::options::{Kind, OptionSpec, Values};
 use crate::record::TaskGroups;
-use crate::workload::RunError;
+use crate::workload::{Description, RunError};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -30,12 +30,8 @@ pub(crate) const SEED: OptionSpec = OptionSpec::new(
 
 /// A program of phases.
 pub(crate) trait Phased: Sized + Send + Sync + 'static {
-    /// The name of the workload, and of the kernel in C.
-    const NAME: &'static str;
-    const ABOUT: &'static str;
-    const DETAILS: &'static str;
-    const OPTIONS: &'static [OptionSpec];
-    const TEST_OPTIONS: &'static [(&'static str, &'static str)];
+    /// What commands know of the program; the kernel in C has the same name.
+    const DESCRIPTION: &'static Description;
     /// Whether the declared accesses are what the tasks do, so that a recording of them is true. False for programs whose accesses depend
     /// on their data.
     const RECORDED: bool;
@@ -431,12 +427,18 @@ mod tests {
     }
 
     fn any_order_has_the_same_result<P: Phased>() {
-        let values = Values::new(P::OPTIONS, Purpose::Run).with(P::TEST_OPTIONS);
+        let values =
+            Values::new(P::DESCRIPTION.options, Purpose::Run).with(P::DESCRIPTION.test_options);
         let program = P::new(&values.expect("test options are right"), 3).expect("a program");
         let wanted = digest(&program, None);
         for seed in 0..20 {
             let order = Some(Random::new(seed));
-            assert_eq!(digest(&program, order), wanted, "{} order {seed}", P::NAME);
+            assert_eq!(
+                digest(&program, order),
+                wanted,
+                "{} order {seed}",
+                P::DESCRIPTION.name
+            );
         }
     }
 
@@ -453,7 +455,7 @@ mod tests {
     #[test]
     fn sizes_that_do_not_fit_are_refused() {
         fn refused<P: Phased>(size: &str) {
-            let values = Values::new(P::OPTIONS, Purpose::Run).with(&[("size", size)]);
+            let values = Values::new(P::DESCRIPTION.options, Purpose::Run).with(&[("size", size)]);
             let made = P::new(&values.expect("in the range"), 2);
             let error = made.err().expect("it does not fit").to_string();
             assert!(error.contains(size), "{error}");

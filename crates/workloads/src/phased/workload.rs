@@ -2,12 +2,12 @@
 
 use super::{Phased, Tasks, Use};
 use crate::loops::Loops;
-use crate::options::{OptionSpec, Values};
+use crate::options::Values;
 use crate::record::{RecordedTask, TaskRecorder};
 use crate::tiles::{Probe, Stretch};
 use crate::workload::{
-    Done, Facts, Output, Prepared, RecordError, Recorder, Recording, RunError, Site, Way, Workload,
-    go_on,
+    Description, Done, Facts, Output, Prepared, RecordError, Recorder, Recording, RunError, Site,
+    Way, Workload, go_on,
 };
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, Range};
@@ -29,7 +29,8 @@ impl<P> OverPhases<P> {
 
 /// Returns the values of the options as text.
 fn input<P: Phased>(values: &Values) -> String {
-    let specs = P::OPTIONS
+    let specs = P::DESCRIPTION
+        .options
         .iter()
         .filter(|spec| spec.is_for(values.purpose()));
     let pairs: Vec<String> = specs
@@ -39,24 +40,8 @@ fn input<P: Phased>(values: &Values) -> String {
 }
 
 impl<P: Phased> Workload for OverPhases<P> {
-    fn name(&self) -> &'static str {
-        P::NAME
-    }
-
-    fn about(&self) -> &'static str {
-        P::ABOUT
-    }
-
-    fn details(&self) -> &'static str {
-        P::DETAILS
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        P::OPTIONS
-    }
-
-    fn test_options(&self) -> &'static [(&'static str, &'static str)] {
-        P::TEST_OPTIONS
+    fn description(&self) -> &'static Description {
+        P::DESCRIPTION
     }
 
     fn prepare(&self, values: &Values, site: &Site) -> Result<Box<dyn Prepared>, RunError> {
@@ -137,7 +122,7 @@ struct Ready<P: Phased> {
 
 impl<P: Phased> Prepared for Ready<P> {
     fn title(&self) -> String {
-        P::NAME.to_owned()
+        P::DESCRIPTION.name.to_owned()
     }
 
     fn input(&self) -> String {

@@ -5,8 +5,8 @@ use crate::loops::Loops;
 use crate::options::{Kind, OptionSpec, Values};
 use crate::record::{RecordedTask, TaskRecorder};
 use crate::workload::{
-    Done, Facts, Memory, Output, Prepared, RecordError, Recorder, Recording, RunError, Site, Way,
-    Workload, go_on,
+    Description, Done, Facts, Memory, Output, Prepared, RecordError, Recorder, Recording, RunError,
+    Site, Way, Workload, go_on,
 };
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, Range};
@@ -51,24 +51,8 @@ impl<P> OverTiles<P> {
 }
 
 impl<P: Program> Workload for OverTiles<P> {
-    fn name(&self) -> &'static str {
-        P::NAME
-    }
-
-    fn about(&self) -> &'static str {
-        P::ABOUT
-    }
-
-    fn details(&self) -> &'static str {
-        P::DETAILS
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        P::OPTIONS
-    }
-
-    fn test_options(&self) -> &'static [(&'static str, &'static str)] {
-        P::TEST_OPTIONS
+    fn description(&self) -> &'static Description {
+        P::DESCRIPTION
     }
 
     fn prefers_groups(&self) -> bool {
@@ -250,7 +234,7 @@ impl<P: Program> Tiled<P> {
 
 impl<P: Program> Prepared for Tiled<P> {
     fn title(&self) -> String {
-        P::NAME.to_owned()
+        P::DESCRIPTION.name.to_owned()
     }
 
     fn input(&self) -> String {

@@ -142,6 +142,12 @@ pub struct ForkProfile {
     pub joins: u64,
     /// Jobs that workers ran: stolen forks, regions from outside, spawned closures, parts of broadcasts.
     pub jobs: u64,
+    /// Jobs that came from outside of the pool.
+    pub from_outside: u64,
+    /// Jobs that a worker had queued itself.
+    pub own: u64,
+    /// Jobs that another worker had dealt out to the one that ran them, or parts of a broadcast.
+    pub mail: u64,
     /// Jobs that were stolen, by victim and thief.
     pub steals: BTreeMap<(u16, u16), u64>,
     /// Nanoseconds in which workers ran jobs.
@@ -310,6 +316,9 @@ impl ForkRecorder {
             profile.workers += u16::from(data.jobs > 0);
             profile.jobs += data.jobs;
             profile.busy_ns += data.busy_ns;
+            profile.from_outside += data.from_outside;
+            profile.own += data.own;
+            profile.mail += data.mail;
             for (victim, count) in &data.steals {
                 *profile.steals.entry((*victim, number)).or_default() += count;
             }
