@@ -1147,8 +1147,8 @@ impl WorkerCore {
     }
 
     /// What this worker runs waits for a job, a graph or a call, and there is nothing that it could do meanwhile. If that is a thread on
-    /// top of a job or task that waits, what it waits for may be that one, or lie below it: then the thread lets that go on after a moment, and
-    /// this returns true when the thread has its next turn. The thread is pinned.
+    /// top of a job or task that waits, what it waits for may be that one, or lie below it: then the thread lets that go on after a
+    /// moment, and this returns true when the thread has its next turn. The thread is pinned.
     pub(crate) fn gives_way(&self, is_done: impl Fn() -> bool) -> bool {
         let Some(thread) = self.current_thread().filter(|_| self.is_on_top()) else {
             return false;
