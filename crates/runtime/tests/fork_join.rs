@@ -14,6 +14,7 @@ use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use tanada_policy::registry;
 use tanada_runtime::fork::{self, Yield};
+use tanada_runtime::thread::Builder;
 use tanada_runtime::{GraphError, Pool};
 use tanada_topology::Topology;
 
@@ -560,6 +561,24 @@ fn a_thread_that_was_adopted_is_a_worker() {
         other.join().expect("it ends");
     });
     thread.join().expect("no panic");
+}
+
+#[test]
+fn a_worker_refuses_to_run_another_worker() {
+    let pool = pool(1);
+    let refused = |within: &str| {
+        let (_other, workers) = Pool::builder().workers(1).build_threads().expect("a pool");
+        let worker = workers.into_iter().next().expect("worker 0");
+        let panic = catch_unwind(AssertUnwindSafe(|| worker.run()));
+        let panic = panic.expect_err(within);
+        let message = panic.downcast_ref::<&str>().expect("a message");
+        assert_eq!(*message, "this thread is a worker already", "{within}");
+    };
+    let thread = Builder::new().pool(&pool);
+    let thread = thread.spawn(move || refused("a lightweight thread"));
+    thread.expect("a thread").join().expect("no panic");
+    fork::install(&pool, || refused("a job"));
+    assert_eq!(fork::install(&pool, || fib(20)), 6765);
 }
 
 #[test]

@@ -145,10 +145,14 @@ impl Placement {
     /// assert_eq!(placement.subtree(WorkerId(4), 6), 0..6);
     /// # Ok::<(), tanada_topology::Error>(())
     /// ```
+    ///
+    /// # Panics
+    /// If there is no such worker.
     pub fn subtree(&self, worker: WorkerId, distance: u8) -> Range<u16> {
+        assert!(worker.0 < self.workers(), "there is no worker {worker:?}");
         let is_near = |other: &u16| self.distance(worker, WorkerId(*other)) <= distance;
         let begin = (0..worker.0).rev().take_while(is_near).last();
-        let end = (worker.0.saturating_add(1)..self.workers()).take_while(is_near);
+        let end = (worker.0 + 1..self.workers()).take_while(is_near);
         begin.unwrap_or(worker.0)..end.last().unwrap_or(worker.0) + 1
     }
 

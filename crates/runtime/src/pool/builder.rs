@@ -67,7 +67,11 @@ impl WorkerThread {
     }
 
     /// Runs the worker on this thread. Returns when the pool has closed.
+    ///
+    /// # Panics
+    /// If this thread is a worker already, also inside of a lightweight thread.
     pub fn run(self) {
+        Self::refuse_a_worker();
         (self.main)(true);
     }
 
@@ -76,9 +80,13 @@ impl WorkerThread {
     /// # Panics
     /// If this thread is a worker already.
     pub fn adopt(self) {
+        Self::refuse_a_worker();
+        (self.main)(false);
+    }
+
+    fn refuse_a_worker() {
         let is_worker = crate::fork::current_worker().is_some();
         assert!(!is_worker, "this thread is a worker already");
-        (self.main)(false);
     }
 }
 

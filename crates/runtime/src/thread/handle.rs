@@ -313,10 +313,10 @@ pub fn with_queues<R>(body: impl FnOnce(&mut Queues<'_>) -> R) -> Option<R> {
     worker::with_any(|worker| worker.map(|worker| worker.ask_scheduler(body)))
 }
 
-/// Spreads threads that were created and not scheduled over the workers `first..last` of their pool, in equal parts and in order: paper
+/// Spreads threads that were created and not scheduled over the workers `over` of the caller's pool, in equal parts and in order: paper
 /// 5's authors wished for such an operation. ([`Placement::subtree`](tanada_topology::Placement::subtree) of
-/// [`Pool::placement`](crate::Pool::placement) is the workers of a part of the machine.) Worker `first` gets the first ones.
-/// Each lies at the tail of its worker's queue, the first of them nearest to the head.
+/// [`Pool::placement`](crate::Pool::placement) is the workers of a part of the machine.) Worker `over.start` gets the first ones.
+/// Each lies at the tail of its worker's queue, the first of them nearest to the head. A thread of another pool is scheduled there.
 ///
 /// # Panics
 /// If this OS thread is no worker, or there are no such workers.

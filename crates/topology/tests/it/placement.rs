@@ -214,3 +214,10 @@ fn a_worker_counts_on_its_share_of_a_cache() {
         "more workers than hardware threads"
     );
 }
+
+#[test]
+#[should_panic(expected = "there is no worker WorkerId(99)")]
+fn a_worker_that_does_not_exist_has_no_subtree() {
+    let machine: Topology = "package:2 core:3 pu:1".parse().expect("a machine");
+    machine.place(6).subtree(WorkerId(99), 0);
+}
