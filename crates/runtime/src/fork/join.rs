@@ -5,6 +5,7 @@ use super::enter::on_worker;
 use super::job::StackJob;
 use super::latch::{ForkLatch, Latch};
 use super::record::Forked;
+use super::wait::Jobs;
 use super::watch::Watch;
 use crate::pool::Pool;
 use crate::worker::{WorkerCore, plain_limit, stack_pointer};
@@ -271,7 +272,7 @@ where
         }
         worker.run_job(job);
     }
-    worker.wait_for(fork.latch().flag());
+    worker.wait_for(fork.latch().flag(), Jobs::OnTop);
     false
 }
 
@@ -292,7 +293,7 @@ pub(super) fn run_elsewhere<R: Send>(
     {
         // SAFETY: the job does not move, and this function does not return before the latch is open.
         pool.inject_job(unsafe { job.ready(0) });
-        job.latch().wait(worker);
+        job.latch().wait(worker, Jobs::OnTop);
         job.into_result()
     }
     let _entered = pool.enter();

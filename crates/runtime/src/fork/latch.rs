@@ -1,5 +1,6 @@
 //! Latches: how a worker or another thread learns that a job which it waits for has ended.
 
+use super::wait::Jobs;
 use crate::parking::{self, Thread};
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
@@ -155,10 +156,10 @@ impl CountLatch {
         }
     }
 
-    /// Waits until all jobs have ended. `worker` is what the latch was made with; it runs jobs meanwhile.
-    pub(crate) fn wait(&self, worker: Option<&WorkerCore>) {
+    /// Waits until all jobs have ended. `worker` is what the latch was made with; it runs `jobs` meanwhile.
+    pub(crate) fn wait(&self, worker: Option<&WorkerCore>, jobs: Jobs) {
         match worker {
-            Some(worker) => worker.wait_for(&self.flag),
+            Some(worker) => worker.wait_for(&self.flag, jobs),
             None => {
                 let _outside = crate::thread::deadlock::Outside::enter();
                 if self.left.load(Acquire) != 0 {

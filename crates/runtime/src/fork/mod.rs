@@ -66,6 +66,7 @@ pub use spawn::{
     BroadcastContext, broadcast_in, broadcast_or, spawn_broadcast_in, spawn_broadcast_or,
     spawn_fifo_in, spawn_fifo_or, spawn_in, spawn_or,
 };
+pub(crate) use wait::Jobs;
 pub use wait::{Yield, yield_local, yield_now};
 
 use crate::pool::Pool;

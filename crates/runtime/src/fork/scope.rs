@@ -5,6 +5,7 @@ use super::job::{self, Fifo};
 use super::latch::CountLatch;
 use super::record::{ScopeRecord, SpawnRecord};
 use super::spawn::BroadcastContext;
+use super::wait::Jobs;
 use crate::graph::GraphCore;
 use crate::pool::{Pool, PoolShared};
 use crate::worker::{self, WorkerCore};
@@ -94,7 +95,7 @@ impl<'scope> Base<'scope> {
         unsafe { CountLatch::end_one(NonNull::from(&self.latch)) };
         let lane = worker.and_then(|worker| worker.forks.lane.as_deref());
         let waits = self.record.as_ref().map(|record| record.waits(lane));
-        self.latch.wait(worker);
+        self.latch.wait(worker, Jobs::OnTop);
         drop(waits);
         if let Some(payload) = self.panic.lock().take() {
             resume_unwind(payload);

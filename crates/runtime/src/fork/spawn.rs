@@ -4,6 +4,7 @@ use super::enter::with_pool;
 use super::job::{self, StackJob};
 use super::latch::CountLatch;
 use super::record::{ScopeRecord, SpawnRecord};
+use super::wait::Jobs;
 use crate::pool::{Pool, PoolShared};
 use crate::worker::{self, WorkerCore};
 use std::fmt;
@@ -143,7 +144,7 @@ fn broadcast_on<R: Send, F: Fn(BroadcastContext<'_>) -> R + Sync>(
         // SAFETY: the parts do not move, and this function does not return before all have run.
         pool.post_jobs(parts.iter().map(|part| unsafe { part.ready(0) }));
         let waits = scope.as_ref().map(|scope| scope.waits(lane));
-        latch.wait(worker);
+        latch.wait(worker, Jobs::OnTop);
         drop(waits);
         parts.into_iter().map(StackJob::into_result).collect()
     })

@@ -21,6 +21,15 @@ const SOON: u32 = 8;
 /// The time for which a thread outside looks again and again before it sleeps.
 const SPIN: Duration = Duration::from_micros(10);
 
+/// Where a worker that waits runs the jobs that it finds meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Jobs {
+    /// On top of the job that waits, which waits for jobs.
+    OnTop,
+    /// In [carriers](crate::thread), because the wait may last until one of these jobs has gone on.
+    Apart,
+}
+
 impl WorkerCore {
     /// Waits until `flag` is open. Runs jobs and lightweight threads meanwhile, and parts of calls; of the tasks of graphs none, because
     /// the waiting job may hold up what such a task waits for. A worker whose stack is used up runs its own jobs, parts and threads only:
@@ -28,7 +37,7 @@ impl WorkerCore {
     /// own deque, or is a thread's to do.
     #[cold]
     #[inline(never)]
-    pub(crate) fn wait_for(&self, flag: &Flag) {
+    pub(crate) fn wait_for(&self, flag: &Flag, jobs: Jobs) {
         self.end_if_forked();
         if self.is_open_soon(flag) {
             return;
@@ -40,9 +49,9 @@ impl WorkerCore {
         let _waits = self.waits_in_share();
         let paused = (self.forks.lane.as_ref()).is_some_and(|lane| lane.pause());
         while !flag.is_open() {
-            match self.is_stack_low() {
-                true => self.wait_low(flag),
-                false => self.help_until(flag),
+            match self.may_take_any(jobs) {
+                true => self.help_until(flag, jobs),
+                false => self.wait_low(flag, jobs),
             }
         }
         // A worker that has no loop of its own would hold them back for ever.
@@ -67,25 +76,34 @@ impl WorkerCore {
         })
     }
 
-    /// Waits with a stack that is used up.
-    fn wait_low(&self, flag: &Flag) {
-        while !flag.is_open() {
-            if self.is_called() {
-                self.answer();
-            } else if let Some(job) = self.pop_job() {
-                self.run_job(job);
-            } else if self.help_threads(|| (), || flag.is_open()).is_none()
-                && !self.gives_way(|| flag.is_open())
-            {
-                self.pool().wait_in_a_task(|| {
-                    flag.park_until(|| self.is_called() || self.may_have_threads());
-                });
-            }
+    /// Waits with a stack that is used up, or until it is not.
+    fn wait_low(&self, flag: &Flag, jobs: Jobs) {
+        let is_open = || flag.is_open();
+        if self.is_called() {
+            self.answer();
+            return;
+        }
+        // Each gets its turn: a thread may wait for a job, and may never end.
+        let has_helped = self.help_threads(|| (), is_open).is_some();
+        if is_open() {
+            return;
+        }
+        if let Some(job) = self.pop_job() {
+            return match jobs {
+                // Such waits nest as deeply as the program's recursion does.
+                Jobs::OnTop => self.run_job(job),
+                Jobs::Apart => self.help_thread(self.carry(job, true), is_open),
+            };
+        }
+        if !has_helped && !self.gives_way(is_open) {
+            self.pool().wait_in_a_task(|| {
+                flag.park_until(|| self.is_called() || self.may_have_threads());
+            });
         }
     }
 
-    /// Runs jobs until `flag` is open, or until the stack is used up.
-    fn help_until(&self, flag: &Flag) {
+    /// Runs jobs until `flag` is open, or until this worker may not take any.
+    fn help_until(&self, flag: &Flag, jobs: Jobs) {
         let (pool, me) = (self.pool(), self.id.index());
         let demand = &pool.forks.demand;
         let leave = || {
@@ -103,9 +121,13 @@ impl WorkerCore {
             }
             if let Some(job) = self.search_job() {
                 leave();
-                let goes_on = || !(flag.is_open() || self.is_called() || self.is_stack_low());
-                self.run_found(job, goes_on);
-                if flag.is_open() || self.is_stack_low() {
+                match jobs {
+                    Jobs::OnTop => self.run_found(job, || {
+                        !flag.is_open() && !self.is_called() && self.may_take_any(jobs)
+                    }),
+                    Jobs::Apart => self.help_thread(self.carry(job, false), || flag.is_open()),
+                }
+                if flag.is_open() || !self.may_take_any(jobs) {
                     return;
                 }
                 demand.waits.begin_search(me);
@@ -136,7 +158,7 @@ impl WorkerCore {
             if self.is_on_top() {
                 leave();
                 self.gives_way(|| flag.is_open());
-                if flag.is_open() || self.is_stack_low() {
+                if flag.is_open() || !self.may_take_any(jobs) {
                     return;
                 }
                 demand.waits.begin_search(me);
@@ -197,8 +219,9 @@ pub enum Yield {
     Idle,
 }
 
-/// Runs one job that this worker, or any other of its pool, has not begun, and returns when that has ended. Returns `None` if this thread
-/// is no worker. The second closure of a plain join is no job.
+/// Runs one job that this worker, or any other of its pool, has not begun, and returns when that has ended; if the stack is used up, also
+/// when it waits. If there is no job, a lightweight thread lets others of its worker run. Returns `None` if this thread is no worker. The
+/// second closure of a plain join is no job.
 pub fn yield_now() -> Option<Yield> {
     yield_to(|worker| {
         worker
@@ -206,28 +229,38 @@ pub fn yield_now() -> Option<Yield> {
             .forks
             .has_mail(worker.id.index())
             .then(|| worker.run_mail())
-            .or_else(|| worker.find_job().map(|job| worker.run_job(job)))
+            .or_else(|| worker.find_job().map(|job| worker.run_or_carry(job)))
     })
 }
 
 /// As [`yield_now`], of the jobs of this worker only.
 pub fn yield_local() -> Option<Yield> {
     yield_to(|worker| {
-        worker.pop_job().map(|job| worker.run_job(job)).or_else(|| {
-            worker
-                .pool()
-                .forks
-                .has_mail(worker.id.index())
-                .then(|| worker.run_mail())
-        })
+        worker
+            .pop_job()
+            .map(|job| worker.run_or_carry(job))
+            .or_else(|| {
+                worker
+                    .pool()
+                    .forks
+                    .has_mail(worker.id.index())
+                    .then(|| worker.run_mail())
+            })
     })
 }
 
 fn yield_to(run: impl FnOnce(&WorkerCore) -> Option<()>) -> Option<Yield> {
-    worker::with_any(|worker| {
-        worker.map(|worker| match run(worker) {
+    let (done, is_thread) = worker::with_any(|worker| {
+        let is_thread = worker.is_some_and(|worker| worker.current_thread().is_some());
+        let done = worker.map(|worker| match run(worker) {
             Some(()) => Yield::Executed,
             None => Yield::Idle,
-        })
-    })
+        });
+        (done, is_thread)
+    });
+    if is_thread && done == Some(Yield::Idle) {
+        // What it waits for may be another thread's to do.
+        crate::thread::yield_now();
+    }
+    done
 }

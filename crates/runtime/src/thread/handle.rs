@@ -74,6 +74,30 @@ impl<'p> Builder<'p> {
     }
 }
 
+impl Builder<'_> {
+    /// Returns the right to run a new carrier of `worker`, which is this OS thread, with a stack of at least `bytes`, or of the largest
+    /// size.
+    ///
+    /// # Errors
+    /// If the system has no memory for the stack.
+    pub(super) fn carrier(
+        worker: &WorkerCore,
+        bytes: usize,
+        body: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Ready> {
+        let builder = Builder::new()
+            .name("a closure")
+            .stack_size(bytes.min(stack::MOST));
+        // SAFETY: the closure borrows nothing, and the thread is tied.
+        let made = unsafe {
+            builder.make_in(worker.pool(), Some(worker), body, 0, true, |_, _, right| {
+                right
+            })
+        };
+        made.map(|(_detached, right)| right)
+    }
+}
+
 impl<'p, H: Hint> Builder<'p, H> {
     /// Sets the name, for messages.
     #[must_use]
@@ -590,8 +614,8 @@ pub fn park() {
     }
 }
 
-/// Lets other threads of the worker run. Does the same as [`fork::yield_now`](crate::fork::yield_now) in a task, and as
-/// [`std::thread::yield_now`] on a thread that is no worker.
+/// Lets other threads of the worker run. In a task or a forked closure, runs a job or a thread until that ends or waits; on a thread that
+/// is no worker, does the same as [`std::thread::yield_now`].
 #[inline]
 pub fn yield_now() {
     if let Some(leave) = shared::yielding() {

@@ -239,6 +239,8 @@ pub(crate) struct Header {
     digest: Cell<u16>,
     /// Whether `waker` was ever set.
     polled: AtomicBool,
+    /// Whether it runs a job for a worker whose stack is used up ([`carrier`](super::carrier)).
+    pub(super) is_deep: Cell<bool>,
     /// What follows from the types that the creator knows, until the outcome and the hint are dropped.
     types: Cell<Option<&'static Types>>,
     name: AtomicPtr<u8>,
@@ -667,8 +669,12 @@ impl Header {
         unsafe { &*self.pool.get() }
     }
 
-    /// Returns whether too little is left of the thread's stack, on which the caller runs, to wait for something on top of it.
+    /// Returns whether too little is left of the thread's stack, on which the caller runs, to wait for something on top of it, or nothing
+    /// is to be run on top of it.
     pub(crate) fn is_stack_low(&self) -> bool {
+        if self.is_deep.get() {
+            return true;
+        }
         let end = stack::limit_of(NonNull::from(self), usize::from(self.class.get()));
         stack_pointer() < OsStack::low(end, ptr::from_ref(self).addr() - end)
     }

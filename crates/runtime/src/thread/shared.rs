@@ -103,6 +103,8 @@ pub(crate) struct ThreadLocal {
     vain: Cell<usize>,
     /// How many jobs and tasks wait on the worker's own stack, below the thread that runs on top of them.
     below: Cell<usize>,
+    /// Carriers of this worker that may take jobs of others.
+    pub(super) carriers: Cell<usize>,
     /// A new thread, for which its parent leaves this worker.
     child: Cell<Option<Ready>>,
     /// Whether the scheduler is asked: meanwhile this worker's thread must not be suspended.
@@ -221,6 +223,7 @@ impl ThreadShared {
             helpers: Cell::new(0),
             vain: Cell::new(0),
             below: Cell::new(0),
+            carriers: Cell::new(0),
             child: Cell::new(None),
             asking: Cell::new(false),
         }
@@ -551,10 +554,20 @@ pub(super) fn yielding() -> Option<Leave> {
 #[cold]
 #[inline(never)]
 fn yield_elsewhere() -> Option<Leave> {
-    if worker::with_any(|worker| worker.is_some_and(|worker| worker.threads.asking.get())) {
-        leaves_a_scheduler();
-    }
-    if crate::fork::yield_now().is_none() {
+    let ran = worker::with_any(|worker| {
+        worker.is_some_and(|worker| {
+            if worker.threads.asking.get() {
+                leaves_a_scheduler();
+            }
+            worker
+                .pool()
+                .forks
+                .has_mail(worker.id.index())
+                .then(|| worker.run_mail());
+            worker.run_something()
+        })
+    });
+    if !ran {
         crate::parking::yield_now();
     }
     None
@@ -1104,6 +1117,13 @@ impl WorkerCore {
     ) -> Option<bool> {
         let other = self.find_thread()?;
         leave();
+        self.help_thread(other, &is_done);
+        Some(is_done())
+    }
+
+    /// Runs `other`, and perhaps more threads, for a worker that waits until `is_done`: on top of the task that waits, or by suspending the
+    /// thread that waits.
+    pub(crate) fn help_thread(&self, other: Ready, is_done: impl Fn() -> bool) {
         match self.current_thread() {
             None => self.on_top(|| self.run_threads_until(other, Some(&is_done))),
             Some(thread) => {
@@ -1119,7 +1139,14 @@ impl WorkerCore {
             }
         }
         self.settle_threads();
-        Some(is_done())
+    }
+
+    /// Runs `thread` on top of what this worker runs, until it ends or waits.
+    pub(super) fn run_on_top(&self, thread: Ready) {
+        let _pin = self.pin();
+        self.on_top(|| self.run_thread(thread, false));
+        // An adopted worker may never get to another place where it gives back what it has counted of threads.
+        self.settle_threads();
     }
 
     /// Lets the worker go on with something else than `thread`, which runs, is pinned and waits, and returns when it has its next turn.
@@ -1196,19 +1223,13 @@ impl WorkerCore {
         }
     }
 
-    /// Runs a job or a slice of a thread, if there is one for this worker, which is in a task. Returns whether there was.
+    /// Runs a job or a thread until it ends or waits, if there is one for this worker, which is in a task. Returns whether there was.
     pub(super) fn run_something(&self) -> bool {
-        let _pin = self.pin();
-        if let Some(job) = self.find_job() {
-            self.run_job(job);
-        } else if let Some(thread) = self.find_thread() {
-            self.on_top(|| self.run_thread(thread, false));
-            // An adopted worker may never get to another place where it gives back what it has counted of threads.
-            self.settle_threads();
-        } else {
-            return false;
-        }
-        true
+        let next = self.find_carrier(WorkerCore::find_job);
+        let next = next.or_else(|| self.find_thread());
+        let found = next.is_some();
+        next.into_iter().for_each(|next| self.run_on_top(next));
+        found
     }
 
     /// Keeps the current lightweight thread on this worker until the result is dropped, although it may not be tied: what runs on its

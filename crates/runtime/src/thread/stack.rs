@@ -41,7 +41,7 @@ pub(super) const USUAL_CLASS: usize = (USUAL / LEAST).trailing_zeros() as usize;
 const SIZES: usize = (MOST / LEAST).trailing_zeros() as usize + 1;
 
 /// The largest stack, in bytes.
-const MOST: usize = 256 << 20;
+pub(super) const MOST: usize = 256 << 20;
 
 /// Bytes of one mapping, unless a slot is larger.
 const MAPPING: usize = 32 << 20;

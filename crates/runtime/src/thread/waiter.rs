@@ -3,7 +3,7 @@
 
 use super::record::{Header, On};
 use super::{shared, timer};
-use crate::fork::CountLatch;
+use crate::fork::{CountLatch, Jobs};
 use crate::worker::{self, EndOnPanic};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -62,7 +62,7 @@ impl Waiter {
                 }
                 thread.waits_on(On::Nothing, 0);
             }
-            Who::Heavy(latch) => worker::with_any(|worker| latch.wait(worker)),
+            Who::Heavy(latch) => worker::with_any(|worker| latch.wait(worker, Jobs::Apart)),
         }
     }
 

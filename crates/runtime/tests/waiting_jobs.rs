@@ -1,0 +1,217 @@
+//! Closures of forks and scopes that wait for threads, locks and times, many at once and on small stacks.
+#![cfg(not(any(loom, shuttle, miri)))]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tanada_runtime::thread::sync::{Barrier, Mutex, bounded};
+use tanada_runtime::thread::{self, Builder};
+use tanada_runtime::{Pool, fork};
+
+/// Closures that wait at the same time: some ten times as many as have room on a stack of [`STACK`] bytes.
+const MANY: usize = 5_000;
+
+/// The stack of a worker, in bytes.
+const STACK: usize = 256 << 10;
+
+/// Calls `body` with pools whose workers have small stacks.
+fn in_small_pools(body: impl Fn(&Pool) + Send + Sync) {
+    for workers in [1, 2, 8] {
+        let pool = Pool::builder().workers(workers).stack_size(STACK).build();
+        body(&pool.expect("a pool"));
+    }
+}
+
+/// Runs `body` on `pool`, on a worker's own stack and in a lightweight thread.
+fn on_both_stacks(pool: &Pool, body: impl Fn() + Send + Sync) {
+    fork::install(pool, &body);
+    fork::install(pool, || {
+        thread::scope(|scope| {
+            scope.spawn(&body);
+        })
+    });
+}
+
+/// A tree of forks whose leaves call `leaf`.
+fn tree(leaves: usize, leaf: &(impl Fn() + Sync)) {
+    match leaves {
+        0 => {}
+        1 => leaf(),
+        _ => {
+            let half = leaves / 2;
+            fork::join(|| tree(half, leaf), || tree(leaves - half, leaf));
+        }
+    }
+}
+
+#[test]
+fn forked_closures_that_wait_for_threads_do_not_pile_up() {
+    in_small_pools(|pool| {
+        on_both_stacks(pool, || {
+            tree(MANY, &|| thread::spawn(|| ()).join().expect("no panic"));
+            tree(MANY, &|| {
+                thread::block_on(thread::spawn(|| ())).expect("no panic");
+            });
+        });
+    });
+}
+
+#[test]
+fn forked_closures_that_wait_for_a_lock_do_not_pile_up() {
+    in_small_pools(|pool| {
+        let sum = Mutex::new(0);
+        on_both_stacks(pool, || {
+            tree(MANY, &|| {
+                let mut sum = sum.lock();
+                thread::yield_now();
+                *sum += 1;
+            });
+        });
+        assert_eq!(*sum.lock(), 2 * MANY);
+    });
+}
+
+#[test]
+fn closures_that_sleep_do_so_at_the_same_time() {
+    in_small_pools(|pool| {
+        let begin = Instant::now();
+        fork::install(pool, || {
+            fork::scope(|scope| {
+                for _ in 0..MANY {
+                    scope.spawn(|_| thread::sleep(Duration::from_millis(20)));
+                }
+            });
+        });
+        let each_alone = Duration::from_millis(20) * MANY as u32;
+        assert!(begin.elapsed() < each_alone / 10);
+    });
+}
+
+/// What waits for long does not hold up what it lies below.
+#[test]
+fn a_closure_goes_on_before_one_that_began_earlier_and_waits_for_longer() {
+    let pool = Pool::builder().workers(1).build().expect("a pool");
+    let (sender, receiver) = bounded(2);
+    fork::install(&pool, || {
+        fork::scope(|scope| {
+            for millis in [10, 400] {
+                let sender = sender.clone();
+                scope.spawn(move |_| {
+                    thread::sleep(Duration::from_millis(millis));
+                    sender.send(millis).expect("a receiver");
+                });
+            }
+        });
+    });
+    drop(sender);
+    assert_eq!(receiver.iter().collect::<Vec<u64>>(), [10, 400]);
+}
+
+#[test]
+fn closures_wait_for_each_other_on_one_worker() {
+    in_small_pools(|pool| {
+        let (barrier, passed) = (Barrier::new(MANY), AtomicUsize::new(0));
+        fork::install(pool, || {
+            fork::scope(|scope| {
+                for _ in 0..MANY {
+                    scope.spawn(|_| {
+                        barrier.wait();
+                        passed.fetch_add(1, Relaxed);
+                    });
+                }
+            });
+        });
+        assert_eq!(passed.load(Relaxed), MANY);
+    });
+}
+
+/// Each closure begins others until all have begun.
+#[test]
+fn closures_that_run_others_meanwhile_do_not_overflow_the_stack() {
+    in_small_pools(|pool| {
+        let begun = AtomicUsize::new(0);
+        fork::install(pool, || {
+            fork::scope(|scope| {
+                for _ in 0..MANY {
+                    scope.spawn(|_| {
+                        begun.fetch_add(1, Relaxed);
+                        while begun.load(Relaxed) < MANY {
+                            fork::yield_now();
+                        }
+                    });
+                }
+            });
+        });
+    });
+}
+
+/// A deep closure that waits runs jobs on stacks of the size that the pool was asked for.
+#[test]
+fn a_closure_that_waits_has_the_stack_of_a_worker() {
+    /// Takes some 4 KiB of stack a level.
+    fn deep(levels: usize) -> usize {
+        let room = std::hint::black_box([1_u8; 4 << 10]);
+        match levels {
+            0 => usize::from(room[7]),
+            _ => deep(levels - 1) + usize::from(room[9]),
+        }
+    }
+    let pool = Pool::builder().workers(1).stack_size(16 << 20).build();
+    let pool = pool.expect("a pool");
+    let (first, second) = fork::install(&pool, || {
+        let (sender, receiver) = bounded(1);
+        fork::join(
+            || receiver.recv().expect("a sender"),
+            // The worker runs this while it waits for the message.
+            || {
+                fork::spawn(move || sender.send(deep(1_000)).expect("a receiver"));
+            },
+        )
+    });
+    assert_eq!((first, second), (1_001, ()));
+}
+
+#[test]
+fn a_panic_of_a_closure_that_another_wait_has_begun_reaches_its_scope() {
+    in_small_pools(|pool| {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let caught = std::panic::catch_unwind(|| {
+            fork::install(pool, || {
+                fork::scope(|scope| {
+                    for index in 0..64 {
+                        let begun = Arc::clone(&begun);
+                        scope.spawn(move |_| {
+                            begun.fetch_add(1, Relaxed);
+                            thread::sleep(Duration::from_millis(1));
+                            assert_ne!(index, 7, "the seventh panics");
+                        });
+                    }
+                });
+            });
+        });
+        let payload = caught.expect_err("a panic");
+        let text = payload.downcast_ref::<String>().expect("a message");
+        assert!(text.contains("the seventh panics"), "{text}");
+        assert_eq!(begun.load(Relaxed), 64);
+    });
+}
+
+/// In a thread, [`fork::yield_now`] lets others run if there is no job.
+#[test]
+fn a_thread_that_has_no_job_to_run_lets_other_threads_run() {
+    let pool = Pool::builder().workers(1).build().expect("a pool");
+    let done = Arc::new(AtomicUsize::new(0));
+    let spawn = |body: Box<dyn FnOnce() + Send>| {
+        let thread = Builder::new().pool(&pool).spawn(body);
+        thread.expect("a stack")
+    };
+    let (seen, sets) = (Arc::clone(&done), Arc::clone(&done));
+    let waits = spawn(Box::new(move || {
+        while seen.load(Relaxed) == 0 {
+            fork::yield_now();
+        }
+    }));
+    let other = spawn(Box::new(move || sets.store(1, Relaxed)));
+    other.join().expect("no panic");
+    waits.join().expect("no panic");
+}
