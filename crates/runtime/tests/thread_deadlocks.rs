@@ -12,9 +12,12 @@ fn main() {
 #[cfg(not(any(loom, shuttle, miri)))]
 mod cases {
     use std::process::{Command, Stdio};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::time::{Duration, Instant};
-    use tanada_runtime::Pool;
-    use tanada_runtime::thread::{self, Builder, sync::bounded};
+    use tanada_runtime::thread::sync::{Barrier, Mutex, bounded};
+    use tanada_runtime::thread::{self, Builder};
+    use tanada_runtime::{Pool, fork};
 
     const CASE: &str = "TANADA_TEST_CASE";
 
@@ -39,7 +42,63 @@ mod cases {
             |pool| drop(spawn(pool, "left", thread::park)),
             &["(left) waits for being unparked"],
         ),
-        ("main", from_main, &["(sender) waits for room in a channel"]),
+        (
+            "main",
+            from_main,
+            &[
+                "(sender) waits for room in a channel",
+                "OS thread main waits for a message",
+            ],
+        ),
+        (
+            "task",
+            task,
+            &["closure on worker tanada-", "waits for a message"],
+        ),
+        (
+            "twice",
+            twice,
+            &[
+                "threads wait for each other",
+                "OS thread main waits for a mutex that OS thread main has",
+            ],
+        ),
+        (
+            "crossed",
+            crossed,
+            &[
+                "threads wait for each other",
+                "(holder) waits for a mutex that a task or closure on worker tanada-",
+            ],
+        ),
+        (
+            "closure",
+            closure,
+            &[
+                "(forks) waits for the end of a fork",
+                "(forks) has or gets before",
+            ],
+        ),
+        (
+            "nested",
+            nested,
+            &[
+                "(never) waits for being",
+                "(never) waits for being scheduled",
+            ],
+        ),
+        ("kept", kept, &["(never) waits for being scheduled"]),
+        (
+            "forgotten",
+            forgotten,
+            &["(never) waits for being scheduled"],
+        ),
+        (
+            "guard",
+            guard,
+            &["(wants) waits for a mutex that a thread that is none of these has"],
+        ),
+        ("parts", parts, &["waits for a barrier"]),
     ];
 
     fn spawn<T: Send + 'static>(
@@ -80,6 +139,117 @@ mod cases {
         let _sender = spawn(pool, "sender", body);
         answer.recv().expect("it never comes");
         drop(receiver);
+    }
+
+    /// A task waits for a message, and the main thread for its graph.
+    fn task(pool: &Pool) {
+        let (_sender, receiver) = bounded::<u8>(1);
+        let run = pool.scope(|scope| {
+            scope.task("reads").register(|_| _ = receiver.recv());
+        });
+        run.expect("it never ends");
+    }
+
+    /// The main thread waits for what it has.
+    fn twice(_: &Pool) {
+        let mutex = Mutex::new(0);
+        let _first = mutex.lock();
+        let _second = mutex.lock();
+    }
+
+    /// A thread and a forked closure have a lock each, and want the other one.
+    fn crossed(pool: &Pool) {
+        let (a, b) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0)));
+        let both = Arc::new(Barrier::new(2));
+        let lock_both = |first: &Arc<Mutex<u8>>, second: &Arc<Mutex<u8>>| {
+            let (first, second) = (Arc::clone(first), Arc::clone(second));
+            let both = Arc::clone(&both);
+            move || {
+                let _first = first.lock();
+                both.wait();
+                let _second = second.lock();
+            }
+        };
+        let holder = spawn(pool, "holder", lock_both(&a, &b));
+        fork::install(pool, lock_both(&b, &a));
+        holder.join().expect("no panic");
+    }
+
+    /// A thread forks a closure that wants the lock which the thread has.
+    fn closure(pool: &Pool) {
+        let thread = spawn(pool, "forks", || {
+            let lock = Mutex::new(0);
+            let _guard = lock.lock();
+            let begun = AtomicBool::new(false);
+            fork::join(
+                || {
+                    while !begun.load(Relaxed) {
+                        std::thread::yield_now();
+                    }
+                },
+                || {
+                    begun.store(true, Relaxed);
+                    let _again = lock.lock();
+                },
+            );
+        });
+        thread.join().expect("no panic");
+    }
+
+    /// A task of a nested graph waits for a thread that was never scheduled.
+    fn nested(pool: &Pool) {
+        let (handle, right) = never(pool);
+        let handle = std::sync::Mutex::new(Some(handle));
+        let run = pool.scope(|scope| {
+            scope.task("outer").register(|_| {
+                let inner = pool.scope(|scope| {
+                    scope.task("inner").register(|_| {
+                        let handle = handle.lock().expect("no panic").take();
+                        handle.expect("one task").join().expect("no panic");
+                    });
+                });
+                inner.expect("it never ends");
+            });
+        });
+        run.expect("it never ends");
+        drop(right);
+    }
+
+    fn never(pool: &Pool) -> (thread::JoinHandle<()>, thread::Runnable) {
+        let never = Builder::new().pool(pool).name("never");
+        never.create(|| ()).expect("a stack")
+    }
+
+    /// A pool is dropped before a thread of it was scheduled.
+    fn kept(_: &Pool) {
+        let pool = Pool::builder().workers(1).build().expect("a pool");
+        let _never = never(&pool);
+        drop(pool);
+    }
+
+    fn forgotten(pool: &Pool) {
+        let (handle, right) = never(pool);
+        std::mem::forget(right);
+        handle.join().expect("no panic");
+    }
+
+    /// A thread forgets a guard and ends, and others get its stack.
+    fn guard(pool: &Pool) {
+        let mutex = Arc::new(Mutex::new(0));
+        let (forgets, wants) = (Arc::clone(&mutex), Arc::clone(&mutex));
+        spawn(pool, "forgets", move || std::mem::forget(forgets.lock()))
+            .join()
+            .expect("no panic");
+        let _others: Vec<_> = (0..4).map(|_| spawn(pool, "other", thread::park)).collect();
+        let wants = spawn(pool, "wants", move || *wants.lock() = 1);
+        wants.join().expect("no panic");
+    }
+
+    /// Parts of a broadcast wait for more than there are.
+    fn parts(pool: &Pool) {
+        let barrier = Barrier::new(3);
+        pool.broadcast(|_| _ = barrier.wait())
+            .expect("it never ends");
     }
 
     pub(super) fn main() {

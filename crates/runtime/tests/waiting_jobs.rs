@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tanada_runtime::thread::sync::{Barrier, Mutex, bounded};
+use tanada_runtime::thread::sync::{Barrier, Mutex, OnceCell, bounded};
 use tanada_runtime::thread::{self, Builder};
 use tanada_runtime::{Pool, fork};
 
@@ -214,4 +214,35 @@ fn a_thread_that_has_no_job_to_run_lets_other_threads_run() {
     let other = spawn(Box::new(move || sets.store(1, Relaxed)));
     other.join().expect("no panic");
     waits.join().expect("no panic");
+}
+
+/// The worker that waits for a fork runs closures that want the lock which the one that waits holds.
+#[test]
+fn a_lock_may_be_held_over_a_fork() {
+    in_small_pools(|pool| {
+        let (sum, made) = (Mutex::new(0), OnceCell::new());
+        let fork_with_lock = || {
+            let mut sum = sum.lock();
+            let (a, b) = fork::join(
+                || {
+                    fork::yield_now();
+                    thread::yield_now();
+                    1
+                },
+                || 1,
+            );
+            *sum += a + b;
+            made.get_or_init(|| fork::join(|| thread::yield_now(), || ()));
+        };
+        on_both_stacks(pool, || {
+            fork::scope(|scope| {
+                for _ in 0..500 {
+                    scope.spawn(|_| fork_with_lock());
+                    scope.spawn(|_| _ = fork::broadcast(|_| *sum.lock() += 0));
+                }
+            });
+            tree(500, &fork_with_lock);
+        });
+        assert_eq!(*sum.lock(), 4_000);
+    });
 }

@@ -270,7 +270,7 @@ where
         if fork.is(&job) {
             return true;
         }
-        worker.run_job(job);
+        worker.run_or_carry(job);
     }
     worker.wait_for(fork.latch().flag(), Jobs::OnTop);
     false

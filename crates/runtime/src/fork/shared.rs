@@ -1,10 +1,11 @@
 //! What a pool and what each of its workers keep for the fork layer.
 
 use super::demand::{Demand, ENOUGH};
-use super::job::{Fifo, Job};
+use super::job::Fifo;
 use super::reach::{Base, Reach};
 use super::record::{Lane, PoolRecord};
 use super::share::{ShareLocal, Sharing};
+use super::wait::Jobs;
 use crate::pool::PoolShared;
 use crate::thread::Scheduler;
 use crate::worker::{EndOnPanic, WorkerCore};
@@ -355,14 +356,15 @@ impl WorkerCore {
         !self.forks.deque.borrow().is_empty()
     }
 
-    /// Runs the parts of broadcasts that wait for this worker now.
-    pub(crate) fn run_mail(&self) {
+    /// Runs the parts of broadcasts that wait for this worker now, where it runs `jobs`.
+    pub(crate) fn run_mail(&self, jobs: Jobs) {
         let mail = &self.pool().forks.seats[self.id.index()].mail;
         for _ in 0..mail.len() {
             let Some(part) = mail.pop() else { break };
-            let _pin = self.pin();
-            self.forks.origin.set(Origin::Mailbox);
-            Job::run(part, self);
+            self.run_posted(jobs, |worker| {
+                worker.forks.origin.set(Origin::Mailbox);
+                worker.run_job(part);
+            });
         }
     }
 

@@ -3,6 +3,7 @@
 use super::job::Job;
 use super::latch::Flag;
 use crate::parking;
+use crate::thread::deadlock;
 use crate::worker::{self, WorkerCore};
 use std::time::{Duration, Instant};
 
@@ -24,9 +25,9 @@ const SPIN: Duration = Duration::from_micros(10);
 /// Where a worker that waits runs the jobs that it finds meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Jobs {
-    /// On top of the job that waits, which waits for jobs.
+    /// On top of the job that waits.
     OnTop,
-    /// In [carriers](crate::thread), because the wait may last until one of these jobs has gone on.
+    /// In threads of their own ([`carry`](WorkerCore::carry)), because the job that waits may have to go on before one of them ends.
     Apart,
 }
 
@@ -42,6 +43,11 @@ impl WorkerCore {
         if self.is_open_soon(flag) {
             return;
         }
+        // A job may want a lock that the one which waits holds.
+        let jobs = match jobs {
+            Jobs::OnTop => self.place_of_jobs(),
+            Jobs::Apart => jobs,
+        };
         let _pin = self.pin();
         if self.graph.held.is_some() {
             self.settle();
@@ -54,6 +60,7 @@ impl WorkerCore {
                 false => self.wait_low(flag, jobs),
             }
         }
+        self.found_something();
         // A worker that has no loop of its own would hold them back for ever.
         self.settle_threads();
         if let Some(lane) = self.forks.lane.as_ref().filter(|_| paused) {
@@ -80,7 +87,7 @@ impl WorkerCore {
     fn wait_low(&self, flag: &Flag, jobs: Jobs) {
         let is_open = || flag.is_open();
         if self.is_called() {
-            self.answer();
+            self.answer_by(jobs);
             return;
         }
         // Each gets its turn: a thread may wait for a job, and may never end.
@@ -89,10 +96,10 @@ impl WorkerCore {
             return;
         }
         if let Some(job) = self.pop_job() {
-            return match jobs {
-                // Such waits nest as deeply as the program's recursion does.
-                Jobs::OnTop => self.run_job(job),
-                Jobs::Apart => self.help_thread(self.carry(job, true), is_open),
+            return match self.may_carry_deep(jobs) {
+                true => self.help_thread(self.carry(job, true), is_open),
+                // A recursion without an end is to overflow the stack, as elsewhere.
+                false => self.run_job(job),
             };
         }
         if !has_helped && !self.gives_way(is_open) {
@@ -115,12 +122,13 @@ impl WorkerCore {
         while !flag.is_open() {
             if self.is_called() {
                 leave();
-                self.answer();
+                self.answer_by(jobs);
                 demand.waits.begin_search(me);
                 continue;
             }
             if let Some(job) = self.search_job() {
                 leave();
+                self.found_something();
                 match jobs {
                     Jobs::OnTop => self.run_found(job, || {
                         !flag.is_open() && !self.is_called() && self.may_take_any(jobs)
@@ -165,6 +173,7 @@ impl WorkerCore {
                 round = 0;
                 continue;
             }
+            deadlock::suspect();
             pool.wait_in_a_task(|| {
                 demand.waits.doze(me, || {
                     // The announcement comes first, so that no limit stays above 0 while this worker sleeps.
@@ -228,7 +237,7 @@ pub fn yield_now() -> Option<Yield> {
             .pool()
             .forks
             .has_mail(worker.id.index())
-            .then(|| worker.run_mail())
+            .then(|| worker.run_mail(worker.place_of_jobs()))
             .or_else(|| worker.find_job().map(|job| worker.run_or_carry(job)))
     })
 }
@@ -244,7 +253,7 @@ pub fn yield_local() -> Option<Yield> {
                     .pool()
                     .forks
                     .has_mail(worker.id.index())
-                    .then(|| worker.run_mail())
+                    .then(|| worker.run_mail(worker.place_of_jobs()))
             })
     })
 }

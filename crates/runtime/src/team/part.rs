@@ -5,6 +5,7 @@ use crate::error::GraphError;
 use crate::graph::GraphCore;
 use crate::parking;
 use crate::pool::PoolShared;
+use crate::thread::deadlock;
 use crate::worker::calls::Latch;
 use crate::worker::{self, EndOnPanic, WorkerCore};
 use parking_lot::Mutex;
@@ -176,6 +177,7 @@ pub(super) fn run(
 const USUAL: Duration = Duration::from_micros(10);
 
 fn wait_outside(latch: &Latch, pool: &PoolShared, spin: Spin) {
+    let _outside = deadlock::Outside::enter();
     // If the workers have all hardware threads, one of them waits for the caller's.
     let usual = match pool.has_spare() {
         true => USUAL,
@@ -194,7 +196,7 @@ fn wait_on_worker(latch: &Latch, worker: &WorkerCore, spin: Spin) {
     loop {
         worker.answer();
         if latch.is_open() {
-            return;
+            break;
         }
         if worker.help_threads(|| (), || latch.is_open()).is_some() {
             continue;
@@ -211,9 +213,10 @@ fn wait_on_worker(latch: &Latch, worker: &WorkerCore, spin: Spin) {
             }
         });
         if latch.is_open() {
-            return;
+            break;
         }
     }
+    worker.found_something();
 }
 
 /// Looks at the clock that one spinning thread takes in a row without giving up its processor.

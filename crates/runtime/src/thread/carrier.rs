@@ -2,24 +2,30 @@
 //!
 //! A job that waits holds up all that lies below it on its stack, and takes part of that stack. So a worker runs a job in a carrier
 //! - if it waits inside of a job or task for a thread, a lock, a message or a time: such a wait ends when another thread likes, and jobs
-//!   that wait so would pile up without a bound; or
-//! - if the program yields to it when the worker's stack is used up.
+//!   that wait so would pile up without a bound;
+//! - if it waits for a fork, or yields, with a lock of [`sync`](super::sync) that the job may want; or
+//! - if its stack is used up.
 //!
 //! A carrier's stack has the size of a worker's, and a carrier stays on its worker.
 //!
 //! # Bound
-//! A carrier that waits for a fork runs jobs on top of itself, as a worker does. With [`MOST`] carriers that may do so, or if its stack is
-//! used up, a worker takes its own jobs only, whose number is that of closures which its other jobs have forked and spawned, and runs each
-//! in a carrier that is *deep*: one that takes no jobs of others either. The memory of the stacks is the bound for these. If the system has
-//! none left, the process ends.
+//! A carrier that waits for a fork runs jobs on top of itself, as a worker does. With [`MOST`] carriers, or if its stack is used up, a
+//! worker takes its own jobs only, whose number is that of closures which its other jobs have forked and spawned, and runs each in a
+//! carrier that is *deep*: one that takes no jobs of others either. The memory of the stacks is the bound for these. If the system has none
+//! left, the process ends.
 
 use super::handle::Builder;
 use crate::fork::Jobs;
 use crate::worker::{self, WorkerCore};
+use std::cell::Cell;
 use tanada_queues::Ready;
 
-/// Carriers of one worker that are not deep, at most.
+/// Carriers of one worker with which it runs jobs of others in new ones, at most.
 const MOST: usize = 4096;
+
+/// Carriers of one worker with which it runs a job in a new one to wait for a fork, at most: such waits nest in a recursion, which may have
+/// no end.
+const MOST_DEEP: usize = 4 * MOST;
 
 impl WorkerCore {
     /// Returns whether this worker, which waits and lets others run `jobs` meanwhile, may take any job; else its own jobs only.
@@ -28,11 +34,44 @@ impl WorkerCore {
         has_room && !self.is_stack_low()
     }
 
-    /// Runs `job` on top of what this worker runs. If the stack is used up, runs it in a carrier until it ends or waits.
+    /// Returns whether this worker, whose stack is used up, may run one of its jobs in a carrier.
+    pub(crate) fn may_carry_deep(&self, jobs: Jobs) -> bool {
+        jobs == Jobs::Apart || self.threads.carriers.get() < MOST_DEEP
+    }
+
+    /// Returns the number of locks that what this worker runs holds.
+    #[inline]
+    pub(super) fn locks(&self) -> &Cell<u32> {
+        match self.current_thread() {
+            Some(thread) => &thread.locks,
+            None => &self.threads.locks,
+        }
+    }
+
+    /// Returns where this worker runs the jobs that it finds while it waits for a fork.
+    #[inline]
+    pub(crate) fn place_of_jobs(&self) -> Jobs {
+        match self.locks().get() {
+            0 => Jobs::OnTop,
+            _ => Jobs::Apart,
+        }
+    }
+
+    /// Runs `job` on top of what this worker runs. If that holds a lock, or the stack is used up, runs the job in a carrier until it ends
+    /// or waits.
     pub(crate) fn run_or_carry(&self, job: Ready) {
-        match self.is_stack_low() {
-            false => self.run_job(job),
-            true => self.run_on_top(self.carry(job, true)),
+        match (self.is_stack_low(), self.place_of_jobs()) {
+            (true, _) => self.run_on_top(self.carry(job, true)),
+            (false, Jobs::Apart) => self.run_on_top(self.carry(job, false)),
+            (false, Jobs::OnTop) => self.run_job(job),
+        }
+    }
+
+    /// Runs what was posted to this worker alone, where it runs `jobs`.
+    pub(crate) fn run_posted(&self, jobs: Jobs, run: impl FnOnce(&Self) + Send + 'static) {
+        match jobs {
+            Jobs::OnTop => run(self),
+            Jobs::Apart => self.run_on_top(self.carry_out(!self.may_take_any(jobs), run)),
         }
     }
 
@@ -47,15 +86,20 @@ impl WorkerCore {
     #[cold]
     #[inline(never)]
     pub(crate) fn carry(&self, job: Ready, is_deep: bool) -> Ready {
+        self.carry_out(is_deep, |worker| worker.run_job(job))
+    }
+
+    /// Returns the right to run a new carrier, in which this worker calls `run`, which does not panic.
+    fn carry_out(&self, is_deep: bool, run: impl FnOnce(&Self) + Send + 'static) -> Ready {
         let body = move || {
             worker::with_any(|worker| {
                 let worker = worker.expect("a carrier runs on its worker");
                 let thread = worker.current_thread().expect("a carrier is a thread");
                 let carriers = &worker.threads.carriers;
                 thread.is_deep.set(is_deep);
-                carriers.set(carriers.get() + usize::from(!is_deep));
-                worker.run_job(job);
-                carriers.set(carriers.get() - usize::from(!is_deep));
+                carriers.set(carriers.get() + 1);
+                run(worker);
+                carriers.set(carriers.get() - 1);
                 // The next thread in this slot may be any.
                 thread.is_deep.set(false);
             });

@@ -1,14 +1,15 @@
 //! Threads that wait for each other: found, named, and the end of the process.
 //!
 //! When a worker has nothing to do although lightweight threads are alive, or a thread outside begins to wait, the timer's thread looks a
-//! tenth of a second later. Threads are *dead* if
-//! - parked ones wait for each other in a circle (for ends of threads, and for mutexes that such threads hold), while all workers sleep; or
-//! - nobody is left who could wake one: every OS thread of the process is a worker that sleeps, waits in a function of this crate, or is
-//!   the timer's.
+//! tenth of a second later. What waits in a function of [`thread`](super) is *dead* if
+//! - some wait for each other in a circle (for ends of threads, and for mutexes that the next one holds), while all workers sleep or wait;
+//!   or
+//! - nobody is left who could wake one: every OS thread of the process is a worker that sleeps or waits, waits in a function of this crate,
+//!   or is the timer's.
 //!
 //! Otherwise an OS thread that this crate does not know may still send a message or unlock something, and nothing is reported.
 
-use super::record::{Header, On};
+use super::record::On;
 use super::stack;
 use super::timer;
 use crate::pool::PoolShared;
@@ -17,7 +18,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Whether lightweight threads were ever made. Before, nothing is looked at.
 static USED: AtomicBool = AtomicBool::new(false);
@@ -28,19 +29,79 @@ struct Known {
     pools: Mutex<Vec<Weak<PoolShared>>>,
     /// OS threads that are no workers and wait in a function of this crate.
     outside: AtomicUsize,
+    /// What waits in a function of [`thread`](super) and is no lightweight thread.
+    heavy: Mutex<Vec<Heavy>>,
+    /// The number of the next one.
+    next: AtomicU64,
     /// Threads with lower numbers are the parent's of which this process is a forked child.
     first: u64,
-    /// What was seen when threads seemed to wait for each other: they do if the next look finds the same.
-    seen: Mutex<Option<Seen>>,
+    /// What was seen when threads seemed to wait for each other, and how often. They do if the next looks find the same.
+    seen: Mutex<Option<(Seen, u32)>>,
 }
 
 /// Everything that changes when a thread goes on.
-#[derive(PartialEq, Eq)]
 struct Seen {
-    blocked: Vec<(u64, On, usize)>,
-    /// Turns of the workers, all of which sleep.
-    turns: Vec<u64>,
+    blocked: Vec<(u64, On, u64)>,
+    /// The workers, all of which sleep or wait.
+    still: Vec<Still>,
     outside: usize,
+}
+
+/// A worker that does nothing.
+#[derive(Clone, Copy)]
+enum Still {
+    /// It sleeps, after so many turns.
+    Asleep(u64),
+    /// It waits in a task, and wakes up from time to time: how often it has found something to do, and has looked in vain since then.
+    Looks(u32, u32),
+}
+
+/// So often at least a worker that wakes up from time to time has looked in vain between two looks at it, and before the first.
+pub(super) const LOOKS: u32 = 2;
+
+/// What two looks at everything say of the time between them.
+#[derive(PartialEq, Eq)]
+enum Between {
+    Nothing,
+    Something,
+    /// A worker may not have looked yet.
+    Unknown,
+}
+
+impl Seen {
+    /// Returns what has happened since `before` was seen.
+    fn since(&self, before: &Seen) -> Between {
+        let same = self.blocked == before.blocked
+            && self.outside == before.outside
+            && self.still.len() == before.still.len();
+        let each = self.still.iter().zip(&before.still);
+        let each = each.map(|(now, before)| match (*now, *before) {
+            (Still::Asleep(now), Still::Asleep(before)) if now == before => Between::Nothing,
+            (Still::Looks(now, in_vain), Still::Looks(before, before_in_vain)) if now == before => {
+                match in_vain.wrapping_sub(before_in_vain) >= LOOKS {
+                    true => Between::Nothing,
+                    false => Between::Unknown,
+                }
+            }
+            _ => Between::Something,
+        });
+        let worst = |a, b| match (a, b) {
+            (Between::Something, _) | (_, Between::Something) => Between::Something,
+            (Between::Unknown, _) | (_, Between::Unknown) => Between::Unknown,
+            _ => Between::Nothing,
+        };
+        match same {
+            true => each.fold(Between::Nothing, worst),
+            false => Between::Something,
+        }
+    }
+
+    /// Returns how often nothing must have happened between two looks. A worker that sleeps is woken by what it waits for; one that looks
+    /// by itself may have run something between two looks.
+    fn needed(&self) -> u32 {
+        let looks = |still: &Still| matches!(still, Still::Looks(..));
+        1 + u32::from(self.still.iter().any(looks))
+    }
 }
 
 fn known() -> &'static Known {
@@ -71,6 +132,62 @@ impl Drop for Outside {
     }
 }
 
+/// What is no lightweight thread waits in a function of [`thread`](super), until [`Heavily`] is dropped.
+struct Heavy {
+    number: u64,
+    /// [`context`] of the OS thread.
+    context: u64,
+    label: String,
+    on: On,
+    what: u64,
+}
+
+/// This OS thread waits in a task or forked closure, or outside of all pools, until this is dropped.
+pub(super) struct Heavily(u64);
+
+impl Heavily {
+    /// `is_worker`: whether this OS thread is a worker.
+    pub(super) fn enter(is_worker: bool, on: On, what: u64) -> Self {
+        used();
+        let known = known();
+        let number = known.next.fetch_add(1, SeqCst);
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("without a name");
+        let label = match is_worker {
+            true => format!("a task or closure on worker {name}"),
+            false => format!("OS thread {name}"),
+        };
+        known.heavy.lock().push(Heavy {
+            number,
+            context: context(),
+            label,
+            on,
+            what,
+        });
+        suspect();
+        Heavily(number)
+    }
+}
+
+impl Drop for Heavily {
+    fn drop(&mut self) {
+        let mut heavy = known().heavy.lock();
+        if let Some(place) = heavy.iter().position(|one| one.number == self.0) {
+            heavy.remove(place);
+        }
+    }
+}
+
+/// Returns a number that stands for this OS thread, and for all tasks and closures that it runs. No lightweight thread has it.
+pub(super) fn context() -> u64 {
+    const OS: u64 = 1 << 62;
+    static NEXT: AtomicU64 = AtomicU64::new(OS);
+    thread_local! {
+        static NUMBER: u64 = NEXT.fetch_add(1, Relaxed);
+    }
+    NUMBER.with(|number| *number)
+}
+
 /// A pool was made.
 pub(crate) fn add_pool(pool: Weak<PoolShared>) {
     let mut pools = known().pools.lock();
@@ -81,7 +198,7 @@ pub(crate) fn add_pool(pool: Weak<PoolShared>) {
 /// Lightweight threads are made.
 #[inline]
 pub(super) fn used() {
-    if !USED.load(std::sync::atomic::Ordering::Relaxed) {
+    if !USED.load(Relaxed) {
         USED.store(true, SeqCst);
     }
 }
@@ -89,71 +206,84 @@ pub(super) fn used() {
 /// A thread begins to wait: perhaps the last one that could wake others.
 #[inline]
 pub(crate) fn suspect() {
-    if USED.load(std::sync::atomic::Ordering::Relaxed) {
+    if USED.load(Relaxed) {
         timer::look_soon();
     }
 }
 
-/// A lightweight thread that is parked.
+/// What waits.
 struct Blocked {
-    header: &'static Header,
+    /// The number of the thread, or the [`context`].
+    who: u64,
+    /// No other thread has it, and no other wait of an OS thread.
     number: u64,
-    name: &'static str,
+    label: String,
     on: On,
-    what: usize,
+    what: u64,
 }
 
-/// Looks for threads that wait for each other. If it finds the same ones twice, reports them and ends the process.
+/// Looks for threads that wait for each other. If it finds the same ones again and again, reports them and ends the process.
 pub(super) fn look() {
-    let known = known();
-    let found = find();
-    let seen = found.as_ref().map(|(seen, ..)| seen);
-    let again = {
-        let mut before = known.seen.lock();
-        let again = before.as_ref() == seen;
-        *before = found.as_ref().map(|(seen, ..)| Seen {
-            blocked: seen.blocked.clone(),
-            turns: seen.turns.clone(),
-            outside: seen.outside,
-        });
-        again
+    let mut before = known().seen.lock();
+    let Some((seen, blocked, circle)) = find() else {
+        *before = None;
+        return;
     };
-    match found {
-        Some((_, blocked, circle)) if again => {
-            report(&blocked, &circle);
-            std::process::abort();
-        }
-        // A thread that has been woken, and did not run yet, will have run by then.
-        Some(_) => timer::look_soon(),
-        None => {}
+    let (times, seen) = match before.take() {
+        Some((first, times)) => match seen.since(&first) {
+            Between::Nothing => (times + 1, seen),
+            Between::Unknown => (times, first),
+            Between::Something => (0, seen),
+        },
+        None => (0, seen),
+    };
+    if times >= seen.needed() {
+        report(&blocked, &circle);
+        std::process::abort();
     }
+    *before = Some((seen, times));
+    drop(before);
+    // A thread that has been woken, and did not run yet, will have run by then.
+    timer::look_soon();
 }
 
 /// Returns threads that seem to wait for each other, and those of them that do in a circle.
 fn find() -> Option<(Seen, Vec<Blocked>, Vec<usize>)> {
     let known = known();
-    let turns = turns_asleep()?;
+    let still = still_workers()?;
     let mut blocked = Vec::new();
     stack::for_each(|header| {
         if let (Some((on, what)), Some((number, name))) = (header.blocked_on(), header.label())
             && number >= known.first
         {
+            let label = match name {
+                "" => format!("thread {number}"),
+                name => format!("thread {number} ({name})"),
+            };
             blocked.push(Blocked {
-                header,
+                who: number,
                 number,
-                name,
+                label,
                 on,
                 what,
             });
         }
     });
+    blocked.extend(known.heavy.lock().iter().map(|heavy| Blocked {
+        who: heavy.context,
+        // Other than those of threads.
+        number: heavy.number | 1 << 63,
+        label: heavy.label.clone(),
+        on: heavy.on,
+        what: heavy.what,
+    }));
     if blocked.is_empty() {
         return None;
     }
     let circle = circle(&blocked);
     let outside = known.outside.load(SeqCst);
     // The timer's thread calls this.
-    let waiting = turns.len() + outside + 1;
+    let waiting = still.len() + outside + 1;
     let all_wait = || {
         let threads = os_threads();
         !timer::has_alarms() && threads.is_some_and(|threads| threads == waiting)
@@ -164,33 +294,38 @@ fn find() -> Option<(Seen, Vec<Blocked>, Vec<usize>)> {
     let state = |thread: &Blocked| (thread.number, thread.on, thread.what);
     let seen = Seen {
         blocked: blocked.iter().map(state).collect(),
-        turns,
+        still,
         outside,
     };
     Some((seen, blocked, circle))
 }
 
-/// Returns the turns of all workers of all pools, if all of them sleep.
-fn turns_asleep() -> Option<Vec<u64>> {
+/// Returns all workers of all pools, if all of them sleep or wait.
+fn still_workers() -> Option<Vec<Still>> {
     let pools: Vec<_> = (known().pools.lock().iter())
         .filter_map(Weak::upgrade)
         .collect();
-    let mut turns = Vec::new();
+    let mut workers = Vec::new();
     for pool in pools {
         // In a child of `fork(2)` the workers of its parent are none.
         if pool.is_forked() {
             continue;
         }
         let waits = pool.forks.demand.waits.idle();
-        for (idle, waiting) in pool.sleep.idle().zip(waits) {
+        for (me, (idle, waiting)) in pool.sleep.idle().zip(waits).enumerate() {
             let asleep = [idle, waiting]
                 .into_iter()
                 .flatten()
-                .find(|idle| idle.asleep)?;
-            turns.push(asleep.turns);
+                .find(|idle| idle.asleep);
+            let (found, in_vain) = pool.threads.looks_of(me);
+            workers.push(match asleep {
+                Some(idle) => Still::Asleep(idle.turns),
+                None if in_vain >= LOOKS => Still::Looks(found, in_vain),
+                None => return None,
+            });
         }
     }
-    Some(turns)
+    Some(workers)
 }
 
 /// Returns the number of OS threads of this process.
@@ -200,8 +335,8 @@ fn os_threads() -> Option<usize> {
 
 /// Returns threads that wait for each other in a circle, by their places in `blocked`, each for the next one.
 fn circle(blocked: &[Blocked]) -> Vec<usize> {
-    let place = |thread: &Blocked| std::ptr::from_ref(thread.header).addr();
-    let places: HashMap<usize, usize> = blocked.iter().map(place).zip(0..).collect();
+    // Of the waits of one OS thread, the last one is on top of the others.
+    let places: HashMap<u64, usize> = (blocked.iter().map(|thread| thread.who).zip(0..)).collect();
     let next = |thread: &Blocked| match thread.on {
         On::Join | On::Mutex => places.get(&thread.what).copied(),
         _ => None,
@@ -233,22 +368,13 @@ fn circle(blocked: &[Blocked]) -> Vec<usize> {
 }
 
 fn report(blocked: &[Blocked], circle: &[usize]) {
-    let called = |thread: &Blocked| match thread.name {
-        "" => format!("thread {}", thread.number),
-        name => format!("thread {} ({name})", thread.number),
-    };
-    let by_address = |address: usize| {
-        let found = blocked
-            .iter()
-            .find(|thread| std::ptr::from_ref(thread.header).addr() == address);
-        found.map_or_else(|| "another thread".to_owned(), called)
+    let by_number = |who: u64| {
+        let found = blocked.iter().rfind(|thread| thread.who == who);
+        found.map_or("a thread that is none of these", |thread| &thread.label)
     };
     let wait = |thread: &Blocked| match thread.on {
-        On::Join => format!("the end of {}", by_address(thread.what)),
-        On::Mutex => format!(
-            "a mutex that {} has or gets before",
-            by_address(thread.what)
-        ),
+        On::Join => format!("the end of {}", by_number(thread.what)),
+        On::Mutex => format!("a mutex that {} has or gets before", by_number(thread.what)),
         On::Condvar => "a condition variable".to_owned(),
         On::Barrier => "a barrier".to_owned(),
         On::Receive => "a message".to_owned(),
@@ -257,6 +383,8 @@ fn report(blocked: &[Blocked], circle: &[usize]) {
         On::Scope => "the threads of its scope".to_owned(),
         On::Future => "a future".to_owned(),
         On::Sleep => "the passing of time".to_owned(),
+        On::Schedule => "being scheduled".to_owned(),
+        On::Work => "the end of a fork, a graph or a call".to_owned(),
         On::Park | On::Nothing => "being unparked".to_owned(),
     };
     let mut text = match circle.is_empty() {
@@ -268,7 +396,7 @@ fn report(blocked: &[Blocked], circle: &[usize]) {
         false => circle.iter().map(|index| &blocked[*index]).collect(),
     };
     for thread in &shown {
-        let _ = write!(text, "\n  {} waits for {}", called(thread), wait(thread));
+        let _ = write!(text, "\n  {} waits for {}", thread.label, wait(thread));
     }
     if circle.is_empty() && blocked.len() > NAMED {
         let _ = write!(text, "\n  and {} more", blocked.len() - NAMED);

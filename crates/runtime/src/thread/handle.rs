@@ -205,7 +205,7 @@ impl<'p, H: Hint> Builder<'p, H> {
         body: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<(JoinHandle<T>, Runnable)> {
         // SAFETY: the closure borrows nothing, and the thread is tied.
-        unsafe { self.make(body, true, |_, _, right| Runnable::new(right)) }
+        unsafe { self.make(body, true, |_, _, right| unscheduled(right)) }
     }
 
     /// As [`Builder::create`], of a thread that is not tied.
@@ -223,7 +223,7 @@ impl<'p, H: Hint> Builder<'p, H> {
         body: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<(JoinHandle<T>, Runnable)> {
         // SAFETY: the closure borrows nothing; the rest is the caller's contract.
-        unsafe { self.make(body, false, |_, _, right| Runnable::new(right)) }
+        unsafe { self.make(body, false, |_, _, right| unscheduled(right)) }
     }
 
     /// Creates a thread and calls `hand_on` with its pool, this worker of it, and the right to run the thread.
@@ -303,6 +303,12 @@ impl<'p, H: Hint> Builder<'p, H> {
         let handle = JoinHandle::new(slot);
         Ok((handle, hand_on(worker, pool, right)))
     }
+}
+
+/// Returns the right to run a new thread, for the program.
+fn unscheduled(right: Ready) -> Runnable {
+    Header::of(&right).waits_on(On::Schedule, 0);
+    Runnable::new(right)
 }
 
 /// Makes a new thread ready.
@@ -474,7 +480,7 @@ unsafe fn wait(thread: &'static Header) {
     let waiter = Waiter::new();
     // SAFETY: the waiter stays here until it is woken.
     if unsafe { thread.await_end(&waiter) } {
-        waiter.wait(On::Join, std::ptr::from_ref(thread).addr());
+        waiter.wait(On::Join, thread.number());
     }
 }
 
@@ -585,13 +591,27 @@ pub fn with_hint<H: Any, R>(read: impl FnOnce(&H) -> R) -> Option<R> {
     header.hint().map(read)
 }
 
-/// Returns the address of the header of the lightweight thread that calls this, 0 if it is none.
+/// Counts a lock of [`sync`](super::sync) that the caller has got. Returns the number that stands for the caller in reports: of a
+/// lightweight thread, or of the OS thread.
 #[inline(never)]
-pub(super) fn header_address() -> usize {
+pub(super) fn has_locked() -> u64 {
     worker::with_any(|worker| {
-        let thread = worker.and_then(|worker| worker.threads.current.get());
-        thread.map_or(0, |thread| std::ptr::from_ref(thread).addr())
+        if let Some(locks) = worker.map(WorkerCore::locks) {
+            locks.set(locks.get().saturating_add(1));
+        }
+        let thread = worker.and_then(WorkerCore::current_thread);
+        thread.map_or_else(super::deadlock::context, Header::number)
     })
+}
+
+/// Counts a lock that the caller is about to give back.
+#[inline(never)]
+pub(super) fn will_unlock() {
+    worker::with_any(|worker| {
+        if let Some(locks) = worker.map(WorkerCore::locks) {
+            locks.set(locks.get().saturating_sub(1));
+        }
+    });
 }
 
 /// Returns the header of the lightweight thread that calls this.

@@ -177,9 +177,9 @@ pub(super) enum Left {
 pub(crate) enum On {
     /// Nothing.
     Nothing,
-    /// The end of the thread whose header is at the address.
+    /// The end of the thread with the number.
     Join,
-    /// A mutex that the thread whose header is at the address, or 0, has or gets before.
+    /// A mutex that what has the number, or 0, has or gets before: a thread or an OS thread.
     Mutex,
     /// A condition variable.
     Condvar,
@@ -199,10 +199,14 @@ pub(crate) enum On {
     Sleep,
     /// [`park`](super::park).
     Park,
+    /// To be scheduled, after it was created.
+    Schedule,
+    /// The end of a fork, a graph or a call. The thread is not parked.
+    Work,
 }
 
 impl On {
-    const ALL: [On; 12] = [
+    const ALL: [On; 14] = [
         On::Nothing,
         On::Join,
         On::Mutex,
@@ -215,6 +219,8 @@ impl On {
         On::Future,
         On::Sleep,
         On::Park,
+        On::Schedule,
+        On::Work,
     ];
 }
 
@@ -241,12 +247,14 @@ pub(crate) struct Header {
     polled: AtomicBool,
     /// Whether it runs a job for a worker whose stack is used up ([`carrier`](super::carrier)).
     pub(super) is_deep: Cell<bool>,
+    /// How many locks of [`sync`](super::sync) it holds; or more, if it has forgotten guards, or the thread before it in the slot has.
+    pub(super) locks: Cell<u32>,
     /// What follows from the types that the creator knows, until the outcome and the hint are dropped.
     types: Cell<Option<&'static Types>>,
     name: AtomicPtr<u8>,
     name_bytes: AtomicUsize,
     on: AtomicUsize,
-    on_what: AtomicUsize,
+    on_what: AtomicU64,
     waker: Mutex<Option<Waker>>,
 }
 
@@ -679,18 +687,31 @@ impl Header {
         stack_pointer() < OsStack::low(end, ptr::from_ref(self).addr() - end)
     }
 
+    /// Returns the thread's number, 0 in a free slot.
+    #[inline]
+    pub(super) fn number(&self) -> u64 {
+        self.number.load(Relaxed)
+    }
+
     /// Stores what the thread waits for, for reports.
     #[inline]
-    pub(super) fn waits_on(&self, on: On, what: usize) {
+    pub(super) fn waits_on(&self, on: On, what: u64) {
         self.on_what.store(what, Relaxed);
         self.on.store(on as usize, Relaxed);
     }
 
-    /// Returns what the thread waits for, if it is alive and parked.
-    pub(super) fn blocked_on(&self) -> Option<(On, usize)> {
-        let parked = self.number.load(Relaxed) != 0 && self.state.load(Acquire) == PARKED;
+    /// Returns what the thread waits for, if it has not ended, and no worker runs it.
+    pub(super) fn blocked_on(&self) -> Option<(On, u64)> {
+        if self.number.load(Relaxed) == 0 || self.is_done() {
+            return None;
+        }
         let on = On::ALL.get(self.on.load(Relaxed)).copied()?;
-        parked.then(|| (on, self.on_what.load(Relaxed)))
+        let is_parked = self.state.load(Acquire) == PARKED;
+        match self.home() {
+            _ if is_parked => Some((on, self.on_what.load(Relaxed))),
+            None => (on == On::Schedule).then_some((on, 0)),
+            Some(_) => Some((On::Work, 0)),
+        }
     }
 
     /// Returns the thread's number and name, if it is alive.

@@ -14,12 +14,13 @@
 //! A pool stays open until its threads have ended. Each counts in [`PoolShared::let_go`]'s number; a worker counts some in advance and
 //! holds back those that have ended on it, and gives these back when it finds no thread.
 
+use super::deadlock;
 use super::record::{Header, Leave, Left, Plan, Word, parts};
 use super::scheduler::{First, Queues, Runnable, Scheduler, Why};
 use super::stack;
 use super::switch::{Place, switch};
-use crate::fork::Lane;
 use crate::fork::reach::Base;
+use crate::fork::{Jobs, Lane};
 use crate::graph::GraphCore;
 use crate::pool::PoolShared;
 use crate::worker::{self, EndOnPanic, WorkerCore};
@@ -72,6 +73,8 @@ pub(crate) struct ThreadShared {
 struct Seat {
     tail: Tail,
     mail: Mailbox,
+    /// Looks in vain of the worker, which waits in a task, since it last found something to do; above these 32 bits, how often it did.
+    looks: AtomicU64,
 }
 
 /// What one worker alone touches.
@@ -103,7 +106,9 @@ pub(crate) struct ThreadLocal {
     vain: Cell<usize>,
     /// How many jobs and tasks wait on the worker's own stack, below the thread that runs on top of them.
     below: Cell<usize>,
-    /// Carriers of this worker that may take jobs of others.
+    /// As [`Header::locks`], of the jobs and tasks on the worker's own stack.
+    pub(super) locks: Cell<u32>,
+    /// Carriers of this worker.
     pub(super) carriers: Cell<usize>,
     /// A new thread, for which its parent leaves this worker.
     child: Cell<Option<Ready>>,
@@ -190,8 +195,8 @@ impl ThreadShared {
             .ids()
             .map(|_| {
                 let (head, tail) = run_queue();
-                let mail = Mailbox::new();
-                (Some(head), Seat { tail, mail })
+                let (mail, looks) = (Mailbox::new(), AtomicU64::new(0));
+                (Some(head), Seat { tail, mail, looks })
             })
             .unzip();
         ThreadShared {
@@ -223,6 +228,7 @@ impl ThreadShared {
             helpers: Cell::new(0),
             vain: Cell::new(0),
             below: Cell::new(0),
+            locks: Cell::new(0),
             carriers: Cell::new(0),
             child: Cell::new(None),
             asking: Cell::new(false),
@@ -243,6 +249,12 @@ impl ThreadShared {
     /// Returns whether some worker might find a thread.
     pub(crate) fn has_any(&self) -> bool {
         !self.injected.is_empty() || self.seats.iter().any(|seat| !seat.tail.is_empty())
+    }
+
+    /// Returns how often worker `whom` has found something to do in a task that waits, and how often it has looked in vain since then.
+    pub(super) fn looks_of(&self, whom: usize) -> (u32, u32) {
+        let looks = self.seats[whom].looks.load(Relaxed);
+        ((looks >> 32) as u32, looks as u32)
     }
 
     pub(super) fn tail(&self, whom: usize) -> &Tail {
@@ -563,7 +575,7 @@ fn yield_elsewhere() -> Option<Leave> {
                 .pool()
                 .forks
                 .has_mail(worker.id.index())
-                .then(|| worker.run_mail());
+                .then(|| worker.run_mail(Jobs::Apart));
             worker.run_something()
         })
     });
@@ -1125,7 +1137,10 @@ impl WorkerCore {
     /// thread that waits.
     pub(crate) fn help_thread(&self, other: Ready, is_done: impl Fn() -> bool) {
         match self.current_thread() {
-            None => self.on_top(|| self.run_threads_until(other, Some(&is_done))),
+            None => {
+                self.found_something();
+                self.on_top(|| self.run_threads_until(other, Some(&is_done)));
+            }
             Some(thread) => {
                 // A scheduler waits for a fork, a graph or a call.
                 if self.threads.asking.get() {
@@ -1189,6 +1204,29 @@ impl WorkerCore {
         true
     }
 
+    /// This worker, which waits in a task, has woken up by itself, and there was nothing to do.
+    pub(crate) fn looked_in_vain(&self) {
+        /// Of so many looks, one is followed by a search for threads that wait for each other.
+        const SEARCH: u64 = 64;
+        const LOOKS: u32 = deadlock::LOOKS;
+        let looks = &self.pool().threads.seats[self.id.index()].looks;
+        let next = looks.load(Relaxed).wrapping_add(1);
+        looks.store(next, Relaxed);
+        if next as u32 == LOOKS || next.is_multiple_of(SEARCH) {
+            deadlock::suspect();
+        }
+    }
+
+    /// This worker, which waits in a task, has found something to do.
+    #[inline]
+    pub(crate) fn found_something(&self) {
+        let looks = &self.pool().threads.seats[self.id.index()].looks;
+        let now = looks.load(Relaxed);
+        if now as u32 != 0 {
+            looks.store(((now >> 32) + 1) << 32, Relaxed);
+        }
+    }
+
     /// Sleeps for a moment, unless there is something to do, or `is_done`.
     fn rest(&self, is_done: impl Fn() -> bool) {
         const REST: Duration = Duration::from_micros(500);
@@ -1201,6 +1239,9 @@ impl WorkerCore {
             let other = || self.is_called() || pool.forks.has_jobs() || self.may_have_threads();
             if !is_done() && !other() {
                 crate::parking::park_timeout(REST);
+            }
+            if !is_done() && !other() {
+                self.looked_in_vain();
             }
         });
     }
@@ -1216,6 +1257,9 @@ impl WorkerCore {
         let helps =
             Header::of(other).is_pinned() && local.ring.len.get() + 1 == local.helpers.get();
         let vain = if helps { local.vain.get() + 1 } else { 0 };
+        if !helps {
+            self.found_something();
+        }
         let most = LOOKS.max(local.helpers.get() + 1);
         local.vain.set(vain % most);
         if vain == most {

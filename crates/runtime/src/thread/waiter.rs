@@ -1,6 +1,7 @@
 //! How a thread of whatever kind waits until another one wakes it: a lightweight thread is suspended, and a worker that waits inside of a
 //! task runs other threads and jobs meanwhile.
 
+use super::deadlock::{self, Heavily};
 use super::record::{Header, On};
 use super::{shared, timer};
 use crate::fork::{CountLatch, Jobs};
@@ -18,6 +19,8 @@ use std::time::Instant;
 pub(crate) struct Waiter {
     woken: AtomicBool,
     who: Who,
+    /// Of the OS thread that waits, for reports.
+    context: u64,
 }
 
 enum Who {
@@ -40,20 +43,21 @@ impl Waiter {
         });
         Waiter {
             woken: AtomicBool::new(false),
+            context: deadlock::context(),
             who,
         }
     }
 
-    /// Returns the address of the thread's header, 0 if it is no lightweight one.
-    fn header(&self) -> usize {
+    /// Returns the number that stands for the thread in reports: see [`has_locked`](super::handle::has_locked).
+    fn reported_as(&self) -> u64 {
         match &self.who {
-            Who::Light(thread) => std::ptr::from_ref(*thread).addr(),
-            Who::Heavy(_) => 0,
+            Who::Light(thread) => thread.number(),
+            Who::Heavy(_) => self.context,
         }
     }
 
     /// Waits until the waiter is woken. Called on the thread that made it.
-    pub(crate) fn wait(&self, on: On, what: usize) {
+    pub(crate) fn wait(&self, on: On, what: u64) {
         match &self.who {
             Who::Light(thread) => {
                 thread.waits_on(on, what);
@@ -62,12 +66,15 @@ impl Waiter {
                 }
                 thread.waits_on(On::Nothing, 0);
             }
-            Who::Heavy(latch) => worker::with_any(|worker| latch.wait(worker, Jobs::Apart)),
+            Who::Heavy(latch) => worker::with_any(|worker| {
+                let _heavily = Heavily::enter(worker.is_some(), on, what);
+                latch.wait(worker, Jobs::Apart);
+            }),
         }
     }
 
     /// As [`Waiter::wait`], until a time. Returns whether the time is over; then the waiter may be woken at any moment, or not.
-    fn wait_until(&self, on: On, what: usize, until: Instant) -> bool {
+    fn wait_until(&self, on: On, what: u64, until: Instant) -> bool {
         match &self.who {
             Who::Light(thread) => {
                 let _timer = timer::unpark_at(thread, until);
@@ -155,12 +162,12 @@ impl WaitList {
         self.0.is_empty()
     }
 
-    /// Returns the address of the header of the last thread, 0 if it is no lightweight one; `None` if the list is empty.
-    pub(crate) fn last(&self) -> Option<usize> {
+    /// Returns the number that stands for the last thread in reports; `None` if the list is empty.
+    pub(crate) fn last(&self) -> Option<u64> {
         // SAFETY: waiters in a list are live.
         self.0
             .back()
-            .map(|waiter| unsafe { waiter.as_ref() }.header())
+            .map(|waiter| unsafe { waiter.as_ref() }.reported_as())
     }
 }
 
@@ -168,7 +175,7 @@ impl WaitList {
 pub(crate) fn wait_in<S>(
     mut state: MutexGuard<'_, S>,
     list: impl FnOnce(&mut S) -> &mut WaitList,
-    (on, what): (On, usize),
+    (on, what): (On, u64),
     then: impl FnOnce(),
 ) {
     let waiter = Waiter::new();
@@ -186,7 +193,7 @@ pub(crate) fn wait_in_until<S>(
     of: &Mutex<S>,
     mut state: MutexGuard<'_, S>,
     list: impl Fn(&mut S) -> &mut WaitList,
-    (on, what): (On, usize),
+    (on, what): (On, u64),
     then: impl FnOnce(),
     until: Instant,
 ) -> bool {

@@ -16,7 +16,7 @@ pub(crate) use stack::bounds_of_this_thread;
 pub(crate) use stack::{Stack, pointer as stack_pointer};
 
 use crate::error::GraphError;
-use crate::fork::ForkLocal;
+use crate::fork::{ForkLocal, Jobs};
 use crate::graph::{GraphCore, GraphLocal};
 use crate::pool::PoolShared;
 use crate::process;
@@ -118,9 +118,15 @@ impl WorkerCore {
         self.pool.calls.waiting(me) != 0 || self.pool.forks.has_mail(me)
     }
 
-    /// Runs the parts of calls that wait for this worker now, not those that come meanwhile. Returns whether one of them asked workers to
-    /// sleep soon afterwards.
+    /// As [`WorkerCore::answer_by`], on top of what this worker runs, unless that holds a lock. Returns whether one of the parts asked
+    /// workers to sleep soon afterwards.
     pub(crate) fn answer(&self) -> bool {
+        self.answer_by(self.place_of_jobs())
+    }
+
+    /// Runs the parts of calls that wait for this worker now, not those that come meanwhile, where it runs `jobs`. Returns whether one that
+    /// it has run on top asked workers to sleep soon afterwards.
+    pub(crate) fn answer_by(&self, jobs: Jobs) -> bool {
         let (calls, me) = (&self.pool.calls, self.id.index());
         let mut rest = false;
         if self.graph.held.is_some() && self.is_called() {
@@ -129,9 +135,12 @@ impl WorkerCore {
         for _ in 0..calls.waiting(me) {
             // A part may wait itself, and answer there.
             let Some(part) = calls.take(me) else { break };
-            rest |= part.run(self);
+            match jobs {
+                Jobs::OnTop => rest |= part.run(self),
+                Jobs::Apart => self.run_posted(jobs, |worker| _ = part.run(worker)),
+            }
         }
-        self.run_mail();
+        self.run_mail(jobs);
         rest
     }
 

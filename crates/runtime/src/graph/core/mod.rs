@@ -12,6 +12,7 @@ use crate::executable::foreign_task;
 use crate::governor::Blocked;
 use crate::parking::{self, Thread};
 use crate::pool::PoolShared;
+use crate::thread::deadlock;
 use crate::worker::held::{Countdown, Settle};
 use crate::worker::sleep::Idle;
 use crate::worker::{self, WorkerCore};
@@ -396,6 +397,7 @@ impl Context<'_> {
         match self.worker {
             Some(worker) => self.wait_on_worker(worker),
             None => worker::with_any(|other| {
+                let _outside = other.is_none().then(deadlock::Outside::enter);
                 let own = other.map(|worker| worker.pool());
                 self.graph.wait_outside(self.pool, Stall::new(own));
             }),
@@ -423,11 +425,14 @@ impl Context<'_> {
                     continue;
                 }
             }
-            if let Some(task) = next.or_else(|| self.wait_for_next(worker, &mut stall)) {
+            let next = next.or_else(|| self.wait_for_next(worker, &mut stall));
+            worker.found_something();
+            if let Some(task) = next {
                 self.graph.look_away();
                 self.run(worker, task);
             }
         }
+        worker.found_something();
         if let Some(schedule) = &self.pool.schedule {
             schedule.resumes();
         }
@@ -448,6 +453,7 @@ impl Context<'_> {
                 if next.is_some() {
                     return next;
                 }
+                worker.looked_in_vain();
             }
             None
         })

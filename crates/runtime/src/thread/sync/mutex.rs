@@ -1,6 +1,6 @@
 //! A mutex whose waiting threads get it in the order in which they came.
 
-use super::super::handle::header_address;
+use super::super::handle::{has_locked, will_unlock};
 use super::super::record::On;
 use super::super::waiter::{WaitList, wait_in};
 use std::cell::UnsafeCell;
@@ -8,7 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{
-    AtomicU32, AtomicUsize,
+    AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -37,8 +37,8 @@ const WANTED: u32 = 2;
 #[derive(Default)]
 pub struct Mutex<T: ?Sized> {
     state: AtomicU32,
-    /// The header of the lightweight thread that has it, or 0. For reports.
-    holder: AtomicUsize,
+    /// The number of the thread that has it, or 0. For reports.
+    holder: AtomicU64,
     waiters: parking_lot::Mutex<WaitList>,
     value: UnsafeCell<T>,
 }
@@ -53,7 +53,7 @@ impl<T> Mutex<T> {
     pub const fn new(value: T) -> Self {
         Mutex {
             state: AtomicU32::new(FREE),
-            holder: AtomicUsize::new(0),
+            holder: AtomicU64::new(0),
             waiters: parking_lot::Mutex::new(WaitList::new()),
             value: UnsafeCell::new(value),
         }
@@ -94,7 +94,7 @@ impl<T: ?Sized> Mutex<T> {
 
     #[inline]
     fn guard(&self) -> MutexGuard<'_, T> {
-        self.holder.store(header_address(), Relaxed);
+        self.holder.store(has_locked(), Relaxed);
         MutexGuard {
             mutex: self,
             one_thread: PhantomData,
@@ -120,6 +120,7 @@ impl<T: ?Sized> Mutex<T> {
 
     #[inline]
     fn unlock(&self) {
+        will_unlock();
         self.holder.store(0, Relaxed);
         if self
             .state

@@ -1,5 +1,6 @@
 //! A closure that runs once.
 
+use super::super::handle::{has_locked, will_unlock};
 use super::super::record::On;
 use super::super::waiter::{WaitList, wait_in};
 use std::fmt;
@@ -54,6 +55,7 @@ impl Once {
         struct Turn<'a>(&'a Once);
         impl Drop for Turn<'_> {
             fn drop(&mut self) {
+                will_unlock();
                 let mut state = self.0.state.lock();
                 state.runs = false;
                 let waiters = state.waiters.take();
@@ -72,6 +74,7 @@ impl Once {
             }
             wait_in(state, |state| &mut state.waiters, (On::Once, 0), || ());
         }
+        has_locked();
         let turn = Turn(self);
         body();
         self.done.store(true, Release);
