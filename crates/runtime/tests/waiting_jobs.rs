@@ -232,7 +232,7 @@ fn a_lock_may_be_held_over_a_fork() {
                 || 1,
             );
             *sum += a + b;
-            made.get_or_init(|| fork::join(|| thread::yield_now(), || ()));
+            made.get_or_init(|| fork::join(thread::yield_now, || ()));
         };
         on_both_stacks(pool, || {
             fork::scope(|scope| {
