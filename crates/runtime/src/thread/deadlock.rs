@@ -8,6 +8,9 @@
 //!   or is the timer's.
 //!
 //! Otherwise an OS thread that this crate does not know may still send a message or unlock something, and nothing is reported.
+//!
+//! An OS thread that was woken need not run for long, on a machine that has other things to do. So nothing is reported of one that does not
+//! sleep for the system.
 
 use super::record::On;
 use super::stack;
@@ -16,7 +19,9 @@ use crate::pool::PoolShared;
 use crate::process::PerProcess;
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -137,6 +142,8 @@ struct Heavy {
     number: u64,
     /// [`context`] of the OS thread.
     context: u64,
+    /// The system's number of it.
+    task: Option<OsString>,
     label: String,
     on: On,
     what: u64,
@@ -160,6 +167,7 @@ impl Heavily {
         known.heavy.lock().push(Heavy {
             number,
             context: context(),
+            task: task(),
             label,
             on,
             what,
@@ -186,6 +194,18 @@ pub(super) fn context() -> u64 {
         static NUMBER: u64 = NEXT.fetch_add(1, Relaxed);
     }
     NUMBER.with(|number| *number)
+}
+
+/// Returns the system's number of this OS thread.
+fn task() -> Option<OsString> {
+    thread_local! {
+        static TASK: Option<OsString> = {
+            let this = std::fs::read_link("/proc/thread-self").ok();
+            this.and_then(|path| path.file_name().map(OsStr::to_owned))
+        };
+    }
+    // In a child of `fork(2)` the number is the parent's: that thread is not found, and nothing is reported of this one.
+    TASK.with(Option::clone)
 }
 
 /// A pool was made.
@@ -225,9 +245,17 @@ struct Blocked {
 /// Looks for threads that wait for each other. If it finds the same ones again and again, reports them and ends the process.
 pub(super) fn look() {
     let mut before = known().seen.lock();
-    let Some((seen, blocked, circle)) = find() else {
-        *before = None;
-        return;
+    let (seen, blocked, circle) = match find() {
+        Look::Dead(seen, blocked, circle) => (seen, blocked, circle),
+        Look::Alive => {
+            *before = None;
+            return;
+        }
+        Look::Unknown => {
+            drop(before);
+            timer::look_soon();
+            return;
+        }
     };
     let (times, seen) = match before.take() {
         Some((first, times)) => match seen.since(&first) {
@@ -247,10 +275,21 @@ pub(super) fn look() {
     timer::look_soon();
 }
 
-/// Returns threads that seem to wait for each other, and those of them that do in a circle.
-fn find() -> Option<(Seen, Vec<Blocked>, Vec<usize>)> {
+/// What one look at everything has found.
+enum Look {
+    /// Threads that seem to wait for each other, and the places of those of them that do in a circle.
+    Dead(Seen, Vec<Blocked>, Vec<usize>),
+    Alive,
+    /// An OS thread that waits does not sleep at the moment.
+    Unknown,
+}
+
+/// Looks at everything.
+fn find() -> Look {
     let known = known();
-    let still = still_workers()?;
+    let Some(still) = still_workers() else {
+        return Look::Alive;
+    };
     let mut blocked = Vec::new();
     stack::for_each(|header| {
         if let (Some((on, what)), Some((number, name))) = (header.blocked_on(), header.label())
@@ -269,7 +308,15 @@ fn find() -> Option<(Seen, Vec<Blocked>, Vec<usize>)> {
             });
         }
     });
-    blocked.extend(known.heavy.lock().iter().map(|heavy| Blocked {
+    let heavy = known.heavy.lock();
+    let sleeps = |heavy: &Heavy| {
+        let task = heavy.task.as_ref();
+        task.is_some_and(|task| is_asleep(&Path::new(TASKS).join(task)))
+    };
+    if !heavy.iter().all(sleeps) {
+        return Look::Unknown;
+    }
+    blocked.extend(heavy.iter().map(|heavy| Blocked {
         who: heavy.context,
         // Other than those of threads.
         number: heavy.number | 1 << 63,
@@ -277,19 +324,22 @@ fn find() -> Option<(Seen, Vec<Blocked>, Vec<usize>)> {
         on: heavy.on,
         what: heavy.what,
     }));
+    drop(heavy);
     if blocked.is_empty() {
-        return None;
+        return Look::Alive;
     }
     let circle = circle(&blocked);
     let outside = known.outside.load(SeqCst);
     // The timer's thread calls this.
     let waiting = still.len() + outside + 1;
-    let all_wait = || {
-        let threads = os_threads();
-        !timer::has_alarms() && threads.is_some_and(|threads| threads == waiting)
-    };
-    if circle.is_empty() && !all_wait() {
-        return None;
+    if circle.is_empty() {
+        match os_threads() {
+            Some((all, sleep)) if all == waiting && !timer::has_alarms() => match sleep {
+                true => {}
+                false => return Look::Unknown,
+            },
+            _ => return Look::Alive,
+        }
     }
     let state = |thread: &Blocked| (thread.number, thread.on, thread.what);
     let seen = Seen {
@@ -297,7 +347,7 @@ fn find() -> Option<(Seen, Vec<Blocked>, Vec<usize>)> {
         still,
         outside,
     };
-    Some((seen, blocked, circle))
+    Look::Dead(seen, blocked, circle)
 }
 
 /// Returns all workers of all pools, if all of them sleep or wait.
@@ -328,9 +378,28 @@ fn still_workers() -> Option<Vec<Still>> {
     Some(workers)
 }
 
-/// Returns the number of OS threads of this process.
-fn os_threads() -> Option<usize> {
-    Some(std::fs::read_dir("/proc/self/task").ok()?.count())
+/// Where the system describes the OS threads of this process.
+const TASKS: &str = "/proc/self/task";
+
+/// Returns the number of OS threads of this process, and whether all but the one that calls this sleep. One that was woken, is stopped or
+/// waits for a disk does not.
+fn os_threads() -> Option<(usize, bool)> {
+    let this = task()?;
+    let (mut all, mut sleep) = (0, true);
+    for each in std::fs::read_dir(TASKS).ok()? {
+        let each = each.ok()?;
+        all += 1;
+        sleep &= each.file_name() == this || is_asleep(&each.path());
+    }
+    Some((all, sleep))
+}
+
+/// Returns whether the OS thread sleeps that the system describes there.
+fn is_asleep(described: &Path) -> bool {
+    let line = std::fs::read_to_string(described.join("stat"));
+    // The name, in parentheses, may have any characters.
+    let state = line.as_deref().ok().and_then(|line| line.rsplit_once(')'));
+    state.is_some_and(|(_, state)| state.trim_start().starts_with('S'))
 }
 
 /// Returns threads that wait for each other in a circle, by their places in `blocked`, each for the next one.
