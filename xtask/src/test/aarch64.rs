@@ -20,7 +20,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 ];
 
 /// Tests of the runtime. None of them starts its own program again, which the system could not run without the emulator.
-const TESTS: &[&str] = &["threads", "thread_schedulers", "fork_adws"];
+const TESTS: &[&str] = &["threads", "thread_schedulers", "waiting_jobs", "fork_adws"];
 
 pub(super) fn step(runner: &Runner) -> Outcome {
     tools::nightly(runner)?;

@@ -95,6 +95,7 @@ const TESTS: &[(&str, &[&str])] = &[
             // They switch stacks, of which the sanitizer is told.
             "threads",
             "thread_schedulers",
+            "waiting_jobs",
         ],
     ),
     ("tanada-openmp", &[]),

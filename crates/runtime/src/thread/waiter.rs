@@ -19,15 +19,13 @@ use std::time::Instant;
 pub(crate) struct Waiter {
     woken: AtomicBool,
     who: Who,
-    /// Of the OS thread that waits, for reports.
-    context: u64,
 }
 
 enum Who {
     /// A lightweight thread.
     Light(&'static Header),
-    /// Any other.
-    Heavy(CountLatch),
+    /// Any other, and the number that stands for it in reports.
+    Heavy(CountLatch, u64),
 }
 
 impl Waiter {
@@ -38,12 +36,11 @@ impl Waiter {
             let current = worker.and_then(|worker| worker.threads.current.get());
             match current {
                 Some(thread) => Who::Light(thread),
-                None => Who::Heavy(CountLatch::new(worker, 1)),
+                None => Who::Heavy(CountLatch::new(worker, 1), deadlock::context()),
             }
         });
         Waiter {
             woken: AtomicBool::new(false),
-            context: deadlock::context(),
             who,
         }
     }
@@ -52,7 +49,7 @@ impl Waiter {
     fn reported_as(&self) -> u64 {
         match &self.who {
             Who::Light(thread) => thread.number(),
-            Who::Heavy(_) => self.context,
+            Who::Heavy(_, number) => *number,
         }
     }
 
@@ -66,7 +63,7 @@ impl Waiter {
                 }
                 thread.waits_on(On::Nothing, 0);
             }
-            Who::Heavy(latch) => worker::with_any(|worker| {
+            Who::Heavy(latch, _) => worker::with_any(|worker| {
                 let _heavily = Heavily::enter(worker.is_some(), on, what);
                 latch.wait(worker, Jobs::Apart);
             }),
@@ -85,7 +82,7 @@ impl Waiter {
                 thread.waits_on(On::Nothing, 0);
                 !self.woken.load(Acquire)
             }
-            Who::Heavy(_) => {
+            Who::Heavy(..) => {
                 // A worker in a task, or a thread outside: it looks again and again, and runs what it finds.
                 while !self.woken.load(Acquire) && Instant::now() < until {
                     super::idle_for(until);
@@ -109,7 +106,7 @@ impl Waiter {
                 // A stale wake-up does no harm.
                 shared::unpark(thread);
             }
-            Who::Heavy(latch) => {
+            Who::Heavy(latch, _) => {
                 waiter.woken.store(true, Release);
                 // SAFETY: the latch is live until this opens it.
                 unsafe { CountLatch::end_one(NonNull::from(latch)) };
