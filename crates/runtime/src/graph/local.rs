@@ -52,7 +52,7 @@ impl GraphLocal {
         if nodes.is_empty() {
             slab.refill(&mut nodes, NODE_CACHE);
         }
-        nodes.pop().expect("just refilled")
+        Slab::pop(&mut nodes)
     }
 
     /// Takes back a node whose task has ended.

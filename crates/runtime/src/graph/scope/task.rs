@@ -69,16 +69,15 @@ impl Executable for Task {
             (node, &*node.graph())
         };
         let pool = worker.pool();
-        let waiting = node.end();
-        worker.graph.give_node(&pool.graphs.slab, node);
-        graph.count_open(Some(worker), -1);
-        let ready = waiting.into_iter().filter_map(|next| next.drop_edges(1));
         let more = {
             let mut released = worker.released.borrow_mut();
             let before = released.len();
-            released.extend(ready);
+            // SAFETY: the task has run, and ends here only.
+            unsafe { node.end(|next| released.extend(next.drop_edges(1))) };
             released.len() - before
         };
+        worker.graph.give_node(&pool.graphs.slab, node);
+        graph.count_open(Some(worker), -1);
         graph.exchange(worker, more);
     }
 }
@@ -104,7 +103,8 @@ pub(in crate::graph) fn discard(pool: &PoolShared, nodes: &[NodeRef]) {
             // This is a child process, forked in that drop. The other tasks are the parent's; here they are leaked.
             return;
         }
-        drop(node.end());
+        // SAFETY: the task's body was taken, and it ends here only: no worker ends it.
+        unsafe { node.end(|_| ()) };
         if !node.is_used_up() {
             free.push(*node);
         }
