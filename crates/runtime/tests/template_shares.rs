@@ -200,3 +200,41 @@ fn an_observer_sees_each_root() {
             .eq((0..ROOTS as u64).map(|at| ("root", at)))
     );
 }
+
+/// A run whose last task is no root and ends behind its only share begins the next one: with a share, which is no task to chain.
+#[test]
+fn a_task_that_ends_a_run_of_one_share_begins_the_next() {
+    const FEW: usize = 16;
+    let pool = Pool::builder().workers(3).build().expect("a pool");
+    let mut builder = TemplateBuilder::<Counts>::new();
+    for at in 0..FEW {
+        let root = add_root(&mut builder, at);
+        if at > 0 {
+            continue;
+        }
+        // The share gives way to both, and another worker goes on with it.
+        for place in [FEW, FEW + 1] {
+            let late = builder.task("late", place as u64, move |counts: &Counts, _| {
+                let start = Instant::now();
+                let roots_ran = || {
+                    counts[..FEW]
+                        .iter()
+                        .all(|count| count.load(Ordering::Relaxed) == 1)
+                };
+                while !roots_ran() && start.elapsed() < Duration::from_secs(60) {
+                    std::thread::yield_now();
+                }
+                if !cfg!(miri) {
+                    // Time for the share to end.
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                counts[place].fetch_add(1, Ordering::Relaxed);
+            });
+            builder.edge(root, late);
+        }
+    }
+    let mut instance = builder.build().expect("no cycle").instance();
+    let args = [(); if cfg!(miri) { 4 } else { 40 }].map(|()| counts(FEW + 2));
+    instance.run_each(&pool, &args).expect("runs that end");
+    assert!(args.iter().all(|counts| each_ran(counts, 1)));
+}

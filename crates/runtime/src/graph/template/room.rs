@@ -7,6 +7,9 @@
 //! **Nothing is touched after the last release.** Once the last task of a run is released, or the graph has ended, the waiting thread may
 //! free the room and its nodes. So [`Room::ended`] and [`Room::begin_next`] take pointers instead of references, and read nothing
 //! through them after their last call of `release` or `deactivate`.
+//!
+//! **A chain goes from node to node only.** What [`Room::ended`] releases is a node of this room, unless it has begun a run whose roots go
+//! in [shares](super::shares). It says so ([`Sink::Shares`]), and a share goes to the policy, also if it is the only one.
 
 use super::bodies::Body;
 use super::shares::Shares;
@@ -77,6 +80,8 @@ enum Sink {
     No,
     /// It had none, and is to be held back.
     Held,
+    /// It was the last of its run, and what was released are [shares](super::shares) of the next one: not nodes.
+    Shares,
 }
 
 /// The arguments of one call of [`Instance::run_each`](super::Instance::run_each), for one run each.
@@ -350,13 +355,15 @@ impl<'env, A> Room<'env, A> {
             true if room.holds && room.graph().watch.0.is_none() => Sink::Held,
             true => {
                 // SAFETY: this sink has ended.
-                unsafe { Room::sinks_ended(this, 1, alone, release) };
-                Sink::No
+                match unsafe { Room::sinks_ended(this, 1, alone, release) } {
+                    false => Sink::No,
+                    true => Sink::Shares,
+                }
             }
         }
     }
 
-    /// Counts `number` sinks that have ended. If all have, begins the next run.
+    /// Counts `number` sinks that have ended. If all have, begins the next run. Returns whether it has released shares.
     ///
     /// # Safety
     /// A run goes on in `this`, and each sink is counted once.
@@ -366,7 +373,7 @@ impl<'env, A> Room<'env, A> {
         number: usize,
         alone: bool,
         release: impl FnMut(Ready),
-    ) {
+    ) -> bool {
         // SAFETY: the run is not over before `left` is counted down.
         let left = unsafe { &this.as_ref().left };
         // The only worker of a pool is the only thread that counts down.
@@ -374,10 +381,8 @@ impl<'env, A> Room<'env, A> {
             true => left.end_alone(number),
             false => left.end(number),
         };
-        if last {
-            // SAFETY: every node has a path to a sink, so all nodes have ended.
-            unsafe { Room::begin_next(this, release) };
-        }
+        // SAFETY: every node has a path to a sink, so all nodes have ended.
+        last && unsafe { Room::begin_next(this, release) }
     }
 
     /// Counts sinks that a worker has held back.
@@ -430,30 +435,32 @@ impl<'env, A> Room<'env, A> {
         }
     }
 
-    /// Begins the run with the next argument. Ends the room's part of the graph if there is none.
+    /// Begins the run with the next argument. Ends the room's part of the graph if there is none. Returns whether what it has released are
+    /// shares instead of nodes.
     ///
     /// # Safety
     /// The graph has not ended, and all nodes have.
-    unsafe fn begin_next(this: NonNull<Self>, mut release: impl FnMut(Ready)) {
+    unsafe fn begin_next(this: NonNull<Self>, mut release: impl FnMut(Ready)) -> bool {
         // SAFETY: the graph goes on, so the room is alive until `deactivate`, or until its last root has run.
         let room = unsafe { this.as_ref() };
         let graph = room.graph();
         // SAFETY: the call that has begun the graph waits for its end (contract of `begin`).
         if !unsafe { room.set_up_next(graph) } {
             graph.deactivate(1);
-            return;
+            return false;
         }
         let dealt = room.dealt.load(Ordering::Relaxed);
         if dealt > 0 {
             // SAFETY: `set_up_next` has dealt the shares out for this run, which is not over before each of them has ended.
             unsafe { room.shares.release(dealt, release) };
-            return;
+            return true;
         }
         for &root in &room.roots {
             // SAFETY: a root has no dependencies, and only this loop makes it ready. The run is not over before the last root has run, and
             // that is not before this loop has released it.
             release(unsafe { room.node(root).ready() });
         }
+        false
     }
 
     /// Sets the room up for the run with the next argument. Returns whether there is one and the graph goes on.
@@ -607,7 +614,8 @@ impl<A> NodeKind<A> {
             let Some(task) = first else {
                 return matches!(sink, Sink::Held);
             };
-            if !only || worker.pool().is_disturbed() {
+            // A share goes to the policy, although it is the only one: it is no node.
+            if !only || matches!(sink, Sink::Shares) || worker.pool().is_disturbed() {
                 worker.released.borrow_mut().insert(0, task);
                 return false;
             }
