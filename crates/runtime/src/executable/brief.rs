@@ -13,10 +13,10 @@ const ADDRESS_BITS: u32 = 48;
 /// The longest name that is stored so.
 const LONGEST: usize = (1 << (usize::BITS - ADDRESS_BITS)) - 1;
 
-/// A name; or a pointer to a whole description, which it owns. Which of the two, the [`Form`](super::Form) in the header says.
+/// A name; or a pointer to a whole description. Which of the two, the [`Form`](super::Form) in the header says.
 pub(crate) struct Brief(*const u8);
 
-// SAFETY: it stands for a `&'static str` or a `Box<Description>`.
+// SAFETY: it stands for a `&'static str` or a pointer to a `Description`, which is `Send` and `Sync`.
 unsafe impl Send for Brief {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Brief {}
@@ -52,31 +52,20 @@ impl Brief {
         unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(first, len)) }
     }
 
-    /// Returns a pointer to `description` on the heap.
-    #[cold]
-    pub(crate) fn boxed(description: &Description) -> Brief {
-        Brief(Box::into_raw(Box::new(*description)).cast())
-    }
-
-    /// Returns the whole description.
-    ///
-    /// # Safety
-    /// This was made by [`Brief::boxed`], and not freed yet.
+    /// Returns a pointer to a description.
     #[inline]
-    pub(crate) unsafe fn apart(&self) -> &Description {
-        // SAFETY: from `Box::into_raw` (caller).
-        unsafe { &*self.0.cast() }
+    pub(crate) fn apart(description: NonNull<Description>) -> Brief {
+        Brief(description.as_ptr().cast_const().cast())
     }
 
-    /// Frees the whole description.
+    /// Returns the pointer that this was made of.
     ///
     /// # Safety
-    /// This was made by [`Brief::boxed`], and nothing uses it any more.
-    #[cold]
-    pub(crate) unsafe fn free(self) {
-        let description = NonNull::new(self.0.cast_mut().cast::<Description>());
-        // SAFETY: from `Box::into_raw`, freed once (caller).
-        drop(unsafe { Box::from_raw(description.expect("a box is not null").as_ptr()) });
+    /// This was made by [`Brief::apart`].
+    #[inline]
+    pub(crate) unsafe fn place(&self) -> NonNull<Description> {
+        // SAFETY: of a `NonNull` (caller).
+        unsafe { NonNull::new_unchecked(self.0.cast_mut().cast()) }
     }
 }
 
@@ -98,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_said_apart() {
+    fn what_does_not_fit_is_not_brief() {
         static LONG: [u8; LONGEST + 1] = [b'x'; LONGEST + 1];
         let long = std::str::from_utf8(&LONG).expect("letters");
         let all = [
@@ -107,15 +96,11 @@ mod tests {
             described("urgent", 0, Hints::groups(1, 1).with_priority(-1)),
             described("late", 1 << 32, Hints::default()),
         ];
-        for description in all {
+        for mut description in all {
             assert!(Brief::of(&description).is_none());
-            let brief = Brief::boxed(&description);
-            // SAFETY: made by `boxed`, and freed once behind its last use.
-            unsafe {
-                assert_eq!(brief.apart().name, description.name);
-                assert_eq!(brief.apart().hints, description.hints);
-                brief.free();
-            }
+            let place = NonNull::from(&mut description);
+            // SAFETY: made by `apart`.
+            assert_eq!(unsafe { Brief::apart(place).place() }, place);
         }
     }
 }

@@ -11,7 +11,7 @@
 mod body;
 mod brief;
 
-pub(crate) use body::{BodyTable, BodyWords, ErasedBody, Stored};
+pub(crate) use body::{Block, BodyTable, BodyWords, ErasedBody, Stored, block_of};
 pub(crate) use brief::{BRIEF_AT, Brief};
 
 use crate::graph::GraphCore;
@@ -43,7 +43,7 @@ pub(crate) enum Form {
     /// Nothing is to be said but the groups, which are in the header, the index, which is [`Header::long`], and the name, which is a
     /// [`Brief`] at [`BRIEF_AT`].
     Brief,
-    /// On the heap: a [`Brief`] at [`BRIEF_AT`] points to it.
+    /// Elsewhere: a [`Brief`] at [`BRIEF_AT`] points to it.
     Apart,
 }
 
@@ -213,7 +213,7 @@ impl Header {
                     index: header.long.into(),
                     hints: Hints::groups(header.t, header.s),
                 },
-                Form::Apart => *brief().apart(),
+                Form::Apart => brief().place().read(),
             }
         }
     }

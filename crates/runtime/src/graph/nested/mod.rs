@@ -244,7 +244,8 @@ impl Context<'_> {
         // SAFETY: the node is free and this thread's; the ticket belongs to no graph; its body borrows nothing. A `Ticket` is a node whose
         // body is called with a `WorkerCore`.
         let (_, ticket) = unsafe {
-            node.fill::<Ticket, WorkerCore, _>(std::ptr::null(), &description, 0, 0, body)
+            let take = || self.take_node();
+            node.fill::<Ticket, WorkerCore, _>(std::ptr::null(), &description, (0, 0), take, body)
         };
         self.dispatch(ticket.expect("a ticket waits for nothing"));
     }
@@ -283,7 +284,7 @@ impl Executable for Ticket {
         let graphs = &worker.pool().graphs;
         graphs.drop_ticket();
         // SAFETY: the ticket has run, and ends here only.
-        unsafe { node.end(|_| ()) };
+        unsafe { node.end(|_| (), |lent| worker.graph.give_node(&graphs.slab, lent)) };
         worker.graph.give_node(&graphs.slab, node);
     }
 }

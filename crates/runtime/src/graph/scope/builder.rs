@@ -93,8 +93,9 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
     /// a body that registers that many must not hold a lock that they take. Any other thread waits until half of them have run, unless none
     /// ends for 10 ms. So a loop that registers without end needs bounded memory.
     ///
-    /// Costs one node of the pool, of 128 bytes, and a lock for each dependency. Nodes are reused, so in the long run only these allocate:
-    /// a closure above 48 bytes, a ninth dependency, the fourth task that waits for one, and hints beside the groups.
+    /// Costs one node of the pool, of 128 bytes, and a lock for each dependency; one node more for a closure above 48 bytes, for hints beside
+    /// the groups, for the fourth task that waits for one and for each eight behind that. Nodes are reused, so in the long run only these
+    /// allocate: a closure above 72 bytes, and a ninth dependency.
     ///
     /// # Panics
     /// If the task has more than 2^20 - 2 dependencies or counts.
@@ -129,7 +130,8 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
         // SAFETY: the node is free and this thread's. The graph's run ends before `'scope` does, because `Pool::scope` waits for it. A
         // `Task` is a node whose body is called with a `Scope`.
         let (generation, ready) = unsafe {
-            node.fill::<Task, Scope<'scope>, F>(graph, &description, edges, count, entry)
+            let take = || context.take_node();
+            node.fill::<Task, Scope<'scope>, F>(graph, &description, (edges, count), take, entry)
         };
         let token = Token {
             node,
@@ -157,7 +159,10 @@ fn complete(context: &Context<'_>, node: NodeRef, after: &[(NodeRef, u32)], read
             // The guard, and the edges from tasks that have ended.
             let mut dropped = 1;
             for &(earlier, generation) in after {
-                dropped += u32::from(!earlier.add_successor(generation, node));
+                // SAFETY: a node that was taken is free, and this thread's.
+                let waits =
+                    unsafe { earlier.add_successor(generation, node, || context.take_node()) };
+                dropped += u32::from(!waits);
             }
             node.drop_edges(dropped)
         }

@@ -68,15 +68,16 @@ impl Executable for Task {
             let node = NodeRef::from_header(header);
             (node, &*node.graph())
         };
-        let pool = worker.pool();
+        let slab = &worker.pool().graphs.slab;
         let more = {
             let mut released = worker.released.borrow_mut();
             let before = released.len();
+            let release = |next: NodeRef| released.extend(next.drop_edges(1));
             // SAFETY: the task has run, and ends here only.
-            unsafe { node.end(|next| released.extend(next.drop_edges(1))) };
+            unsafe { node.end(release, |lent| worker.graph.give_node(slab, lent)) };
             released.len() - before
         };
-        worker.graph.give_node(&pool.graphs.slab, node);
+        worker.graph.give_node(slab, node);
         graph.count_open(Some(worker), -1);
         graph.exchange(worker, more);
     }
@@ -104,7 +105,7 @@ pub(in crate::graph) fn discard(pool: &PoolShared, nodes: &[NodeRef]) {
             return;
         }
         // SAFETY: the task's body was taken, and it ends here only: no worker ends it.
-        unsafe { node.end(|_| ()) };
+        unsafe { node.end(|_| (), |lent| free.push(lent)) };
         if !node.is_used_up() {
             free.push(*node);
         }

@@ -1,9 +1,10 @@
 //! One node: the place of a dynamic task or a ticket.
 
 use super::count::{Count, Surplus};
-use super::waiting::{Waiting, WaitingTasks};
+use super::waiting::{PLACES_AT, Waiting, WaitingTasks};
 use crate::executable::{
-    BRIEF_AT, BodyWords, Brief, Description, ErasedBody, Executable, Form, Header, Stored, With,
+    BRIEF_AT, Block, BodyWords, Brief, Description, ErasedBody, Executable, Form, Header, Stored,
+    With, block_of,
 };
 use crate::graph::GraphCore;
 use crate::observer::TaskView;
@@ -33,6 +34,20 @@ pub(crate) struct Node {
 }
 
 const _: () = assert!(std::mem::offset_of!(Node, brief) == BRIEF_AT && size_of::<Node>() == 128);
+
+/// Where a node that is lent as a [`Block`] has it: from the places of its list to its end. Nobody looks at these while the node is free,
+/// not even a thread with a token of an ended task: that finds the list empty, or does not look.
+const BLOCK_AT: usize = std::mem::offset_of!(Node, waiting) + PLACES_AT;
+
+const _: () = assert!(BLOCK_AT + size_of::<Block>() == size_of::<Node>());
+
+const _: () = assert!(
+    size_of::<Description>() <= size_of::<Block>()
+        && align_of::<Description>() <= align_of::<Block>()
+);
+
+/// What a header's `short` says: the closure lies in a block.
+const CLOSURE_IN_BLOCK: u8 = 1;
 
 // SAFETY: the `UnsafeCell`s pass from the registering thread to the running one as the type's comment says; bodies are `Send`.
 unsafe impl Send for Node {}
@@ -79,18 +94,19 @@ impl NodeRef {
 
     /// Makes a free node a task, which becomes ready when `resolves` resolves have come and `edges` edges and the guard are dropped. If
     /// there are none of the two, there is no guard, and the task is ready at once. Returns the task's generation, and the right to run it
-    /// if it is ready.
+    /// if it is ready. What has no room in the node goes into the blocks of free nodes that `take` returns; they are lent until the task
+    /// ends.
     ///
     /// # Safety
-    /// This thread alone holds the free node. `graph` is null or outlives the task, and whatever `body` borrows outlives the task.
+    /// This thread alone holds the free node, and those that `take` returns. `graph` is null or outlives the task, and whatever `body` borrows outlives the task.
     /// Things of type `K` are nodes, and call the body with a `C`.
     #[inline]
     pub(crate) unsafe fn fill<K, C, F>(
         &self,
         graph: *const GraphCore,
         description: &Description,
-        edges: u32,
-        resolves: u32,
+        (edges, resolves): (u32, u32),
+        take: impl Fn() -> NodeRef,
         body: F,
     ) -> (u32, Option<Ready>)
     where
@@ -100,16 +116,20 @@ impl NodeRef {
         let node = self.get();
         let (form, brief) = match Brief::of(description) {
             Some(brief) => (Form::Brief, brief),
-            None => (Form::Apart, Brief::boxed(description)),
+            None => (Form::Apart, Self::apart(take(), description)),
+        };
+        let short = match Stored::<C, F>::NEEDS_BLOCK {
+            true => CLOSURE_IN_BLOCK,
+            false => 0,
         };
         let kind = &With::<K, C, F>::KIND;
         // Only a brief thing has its index there.
         let index = description.index as u32;
         // SAFETY: this thread alone holds the node (caller), so no other thread reads or writes these cells.
         unsafe {
-            (*node.header.get()).write(Header::new(kind, form, &description.hints, 0, index));
+            (*node.header.get()).write(Header::new(kind, form, &description.hints, short, index));
             (*node.brief.get()).write(brief);
-            Stored::<C, F>::store(self.words(), body);
+            Stored::<C, F>::store(self.words(), || take().block(), body);
         }
         node.waiting.fill();
         node.graph.store(graph.cast_mut(), Ordering::Release);
@@ -120,6 +140,32 @@ impl NodeRef {
         }
         node.count.open(generation, edges, resolves);
         (generation, None)
+    }
+
+    /// Stores a description in the block of a free node of this thread.
+    #[cold]
+    fn apart(node: NodeRef, description: &Description) -> Brief {
+        let place = node.block().cast::<Description>();
+        // SAFETY: a description fits (asserted above), and nobody else uses the block of a free node.
+        unsafe { place.write(*description) };
+        Brief::apart(place)
+    }
+
+    /// Returns the block of this node, for the one thread that holds the node while it is free, or for whom the node was lent to.
+    #[inline]
+    pub(super) fn block(&self) -> NonNull<Block> {
+        // SAFETY: inside of the node (asserted above).
+        unsafe { self.0.byte_add(BLOCK_AT).cast() }
+    }
+
+    /// Returns the node that this is the block of.
+    ///
+    /// # Safety
+    /// The pointer is from [`NodeRef::block`].
+    #[inline]
+    unsafe fn of_block<T>(block: NonNull<T>) -> Self {
+        // SAFETY: the node begins so far before (caller).
+        NodeRef(unsafe { block.byte_sub(BLOCK_AT) }.cast())
     }
 
     /// Returns the place of the closure.
@@ -178,9 +224,18 @@ impl NodeRef {
         self.get().waiting.lock()
     }
 
-    /// Makes `waiting` wait for the task `generation` of this node, unless that has ended. Returns whether it waits.
+    /// Makes `waiting` wait for the task `generation` of this node, unless that has ended. Returns whether it waits. A list that is long
+    /// gets the blocks of nodes that `take` returns.
+    ///
+    /// # Safety
+    /// A node that `take` returns is free and this thread's.
     #[inline]
-    pub(crate) fn add_successor(&self, generation: u32, waiting: NodeRef) -> bool {
+    pub(crate) unsafe fn add_successor(
+        &self,
+        generation: u32,
+        waiting: NodeRef,
+        take: impl FnOnce() -> NodeRef,
+    ) -> bool {
         // No generation of a node comes back. Another one means that the task has ended, and the Acquire load makes its writes visible, so
         // that no lock is needed.
         if self.generation() != generation {
@@ -189,7 +244,8 @@ impl NodeRef {
         let mut list = self.waiting();
         let waits = self.generation() == generation;
         if waits {
-            list.push(waiting);
+            // SAFETY: the caller says so.
+            unsafe { list.push(waiting, take) };
         }
         waits
     }
@@ -211,30 +267,34 @@ impl NodeRef {
         }
     }
 
-    /// Ends the task: its tokens become stale. Calls `release` with each task that waits for it, in the order in which they began to.
+    /// Ends the task: its tokens become stale. Calls `release` with each task that waits for it, in the order in which they began to, and
+    /// `free` with each node that was lent to it, which is free again and this thread's.
     ///
     /// # Safety
-    /// The node is filled, its body was taken, and this is called once for the task.
+    /// The node is filled, its body was used, and this is called once for the task.
     #[inline]
-    pub(crate) unsafe fn end(&self, release: impl FnMut(NodeRef)) {
+    pub(crate) unsafe fn end(&self, release: impl FnMut(NodeRef), mut free: impl FnMut(NodeRef)) {
         let node = self.get();
         let mut list = node.waiting.lock();
         let generation = node.count.generation() + 1;
-        // SAFETY: the node is filled, and error messages read header and brief while the list is locked only.
-        let apart = unsafe {
-            let header = (*node.header.get()).assume_init_ref();
-            (header.form() == Form::Apart).then(|| (*node.brief.get()).assume_init_read())
-        };
         node.graph.store(std::ptr::null_mut(), Ordering::Release);
         node.count.close(generation);
         let taken = list.take();
         drop(list);
-        if let Some(brief) = apart {
-            // SAFETY: the header says that it is one on the heap, and nobody has seen it since the task ended.
-            unsafe { brief.free() };
+        // SAFETY: header, brief and words are written, and nobody writes them before the node is free: only this thread frees it. Error
+        // messages read header and description while the list is locked and has not been closed, so nobody reads the blocks any more.
+        unsafe {
+            let header = (*node.header.get()).assume_init_ref();
+            if header.form() == Form::Apart {
+                let brief = (*node.brief.get()).assume_init_ref();
+                free(Self::of_block(brief.place()));
+            }
+            if header.short & CLOSURE_IN_BLOCK != 0 {
+                free(Self::of_block(block_of(self.words())));
+            }
         }
         // SAFETY: nobody adds to the list of a task that has ended, and this thread alone fills the node again.
-        unsafe { node.waiting.each(taken, release) };
+        unsafe { node.waiting.each(taken, release, free) };
     }
 
     /// Returns whether this free node must serve no other task: the next one would have the number of a task of long ago, and tokens of

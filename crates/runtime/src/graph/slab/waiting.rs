@@ -1,6 +1,7 @@
-//! The list of the tasks that wait for one task, in four words.
+//! The list of the tasks that wait for one task, in four words; if it is longer, in [blocks](Block).
 
 use super::node::NodeRef;
+use crate::executable::Block;
 use parking_lot::{Mutex, MutexGuard};
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -9,49 +10,61 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The most tasks that are stored in place.
 const FEW: usize = 3;
 
-/// What [`Waiting::number`] is if the last place holds a list of all tasks from there on.
+/// What [`Waiting::number`] is if all tasks are in blocks.
 const MANY: u8 = FEW as u8 + 1;
 
+/// Tasks in a block. Its last word is the node of the next block.
+const IN_BLOCK: usize = size_of::<Block>() / size_of::<NodeRef>() - 1;
+
 /// The tasks that wait for a task, and whether that has a body.
+#[repr(C)]
 pub(super) struct Waiting {
     /// How many are stored in place, or [`MANY`]. Its lock is that of `places`.
     number: Mutex<u8>,
     /// Whether the node holds a body that was not taken. Not read by two threads at the same time.
     body: AtomicBool,
-    /// The first [`Waiting::number`] are written.
-    places: UnsafeCell<[MaybeUninit<Place>; FEW]>,
+    places: UnsafeCell<Places>,
 }
 
-// SAFETY: `places` is used under the lock of `number` only.
+/// Where the places are in [`Waiting`].
+pub(super) const PLACES_AT: usize = std::mem::offset_of!(Waiting, places);
+
+// SAFETY: `places` is used under the lock of `number` only; or by the one thread that holds the node, if that is free or has ended.
 unsafe impl Sync for Waiting {}
-// SAFETY: it owns its list, and a `NodeRef` is `Send`.
+// SAFETY: a `NodeRef` is `Send`.
 unsafe impl Send for Waiting {}
 
-/// A place of the list.
+/// What [`Waiting::number`] says that it is.
+#[repr(C)]
 #[derive(Clone, Copy)]
-union Place {
-    one: NodeRef,
-    /// From `Box::into_raw`.
-    rest: *mut Vec<NodeRef>,
+union Places {
+    /// As many as there are are written.
+    few: [MaybeUninit<NodeRef>; FEW],
+    many: Many,
 }
 
-const _: () = assert!(size_of::<Waiting>() == 8 + 8 * FEW);
+/// A list in blocks.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Many {
+    /// Whose blocks hold the first tasks and the last ones.
+    first: NodeRef,
+    last: NodeRef,
+    /// How many tasks there are.
+    number: usize,
+}
+
+const _: () = assert!(size_of::<Waiting>() == 8 + 8 * FEW && PLACES_AT == 8);
 
 impl Default for Waiting {
     fn default() -> Self {
         Waiting {
             number: Mutex::new(0),
             body: AtomicBool::new(false),
-            places: UnsafeCell::new([MaybeUninit::uninit(); FEW]),
+            places: UnsafeCell::new(Places {
+                few: [MaybeUninit::uninit(); FEW],
+            }),
         }
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        let taken = self.lock().take();
-        // SAFETY: no other thread uses the list.
-        unsafe { self.each(taken, |_| ()) };
     }
 }
 
@@ -71,26 +84,30 @@ impl Waiting {
         there
     }
 
-    /// Calls `each` with each task that was taken, in the order in which they began to wait.
+    /// Calls `each` with each task that was taken, in the order in which they began to wait, and `free` with the node of each block that
+    /// the list had, which the list does not use any more.
     ///
     /// # Safety
     /// They were taken out of this list, and no thread has added any since.
     #[inline]
-    pub(super) unsafe fn each(&self, Taken(number): Taken, mut each: impl FnMut(NodeRef)) {
+    pub(super) unsafe fn each(
+        &self,
+        Taken(number): Taken,
+        mut each: impl FnMut(NodeRef),
+        free: impl FnMut(NodeRef),
+    ) {
         if number == 0 {
             return;
         }
-        // SAFETY: so many places are written, and nobody writes them (caller); who looks at the list meanwhile finds it empty.
-        let places = unsafe { &*self.places.get() };
-        // SAFETY: as above; the last one is what `number` says.
-        let one = |place: &MaybeUninit<Place>| unsafe { place.assume_init().one };
-        if number < MANY {
-            return (places[..usize::from(number)].iter()).for_each(|place| each(one(place)));
+        // SAFETY: nobody writes the places (caller): who looks at the list meanwhile finds it empty. They are what `number` says.
+        unsafe {
+            let places = self.places.get().cast_const();
+            if number == MANY {
+                return (*places).many.take(each, free);
+            }
+            let few = &(&(*places).few)[..usize::from(number)];
+            few.iter().for_each(|task| each(task.assume_init()));
         }
-        places[..FEW - 1].iter().for_each(|place| each(one(place)));
-        // SAFETY: as above; from `Box::into_raw`, and freed once, since the list was taken once.
-        let rest = unsafe { Box::from_raw(places[FEW - 1].assume_init().rest) };
-        rest.into_iter().for_each(each);
     }
 
     /// Locks and returns the list.
@@ -103,38 +120,103 @@ impl Waiting {
     }
 }
 
+impl Many {
+    /// Returns the place of task number `at` of a block, or, behind the last task, of the next block's node.
+    ///
+    /// # Safety
+    /// `block` is the node of a block of a list, and `at` at most [`IN_BLOCK`].
+    #[inline]
+    unsafe fn place(block: NodeRef, at: usize) -> *mut NodeRef {
+        // SAFETY: inside of the block.
+        unsafe { block.block().as_ptr().cast::<NodeRef>().add(at) }
+    }
+
+    /// Adds a task.
+    ///
+    /// # Safety
+    /// The list is locked. A node that `take` returns is free and this thread's.
+    unsafe fn push(&mut self, task: NodeRef, take: impl FnOnce() -> NodeRef) {
+        let at = self.number % IN_BLOCK;
+        // SAFETY: the blocks are this list's, which is locked (caller).
+        unsafe {
+            if at == 0 && self.number > 0 {
+                let next = take();
+                Self::place(self.last, IN_BLOCK).write(next);
+                self.last = next;
+            }
+            Self::place(self.last, at).write(task);
+        }
+        self.number += 1;
+    }
+
+    /// Calls `each` with each task in their order, and `free` with each block's node behind its last use.
+    ///
+    /// # Safety
+    /// No thread changes the list meanwhile, or uses what `free` has been called with.
+    unsafe fn take(self, mut each: impl FnMut(NodeRef), mut free: impl FnMut(NodeRef)) {
+        let (mut block, mut left) = (self.first, self.number);
+        loop {
+            let here = left.min(IN_BLOCK);
+            left -= here;
+            // SAFETY: so many places of the block are written, and the one of the next block if there are more tasks.
+            let next = unsafe {
+                (0..here).for_each(|at| each(Self::place(block, at).read()));
+                (left > 0).then(|| Self::place(block, IN_BLOCK).read())
+            };
+            free(block);
+            match next {
+                Some(next) => block = next,
+                None => return,
+            }
+        }
+    }
+}
+
 /// The locked list of the tasks that wait for a task.
 pub(crate) struct WaitingTasks<'a> {
     number: MutexGuard<'a, u8>,
-    places: &'a UnsafeCell<[MaybeUninit<Place>; FEW]>,
+    places: &'a UnsafeCell<Places>,
 }
 
 impl WaitingTasks<'_> {
-    /// Adds a task. Allocates if it is the fourth, and once in a while behind that.
+    /// Adds a task. Takes a node for the fourth, and one more for each eight.
+    ///
+    /// # Safety
+    /// A node that `take` returns is free and this thread's.
     #[inline]
-    pub(super) fn push(&mut self, task: NodeRef) {
-        // SAFETY: the list is locked.
-        let places = unsafe { &mut *self.places.get() };
-        if let Some(place) = places.get_mut(usize::from(*self.number)) {
-            place.write(Place { one: task });
+    pub(super) unsafe fn push(&mut self, task: NodeRef, take: impl FnOnce() -> NodeRef) {
+        let number = usize::from(*self.number);
+        if number < FEW {
+            // SAFETY: the list is locked, and its places hold few tasks.
+            unsafe { (&mut (*self.places.get()).few)[number].write(task) };
             *self.number += 1;
-            return;
+        } else {
+            // SAFETY: as the caller says.
+            unsafe { self.push_to_many(task, take) };
         }
-        self.push_to_many(task);
     }
 
+    /// As [`WaitingTasks::push`], if the places are full.
     #[cold]
-    fn push_to_many(&mut self, task: NodeRef) {
-        // SAFETY: the list is locked, and all places are written. The last one is what `number` says.
+    unsafe fn push_to_many(&mut self, task: NodeRef, take: impl FnOnce() -> NodeRef) {
+        // SAFETY: the list is locked, and its places are what `number` says; else as the caller says.
         unsafe {
-            let last = (*self.places.get())[FEW - 1].assume_init_mut();
+            let places = &mut *self.places.get();
             if *self.number == MANY {
-                return (*last.rest).push(task);
+                return places.many.push(task, take);
             }
-            let rest = Box::new(vec![last.one, task]);
-            last.rest = Box::into_raw(rest);
+            let (few, block) = (places.few, take());
+            places.many = Many {
+                first: block,
+                last: block,
+                number: 0,
+            };
+            *self.number = MANY;
+            for earlier in few {
+                places.many.push(earlier.assume_init(), || block);
+            }
+            places.many.push(task, || block);
         }
-        *self.number = MANY;
     }
 
     /// Empties the list. What was in it stays where it is, for one call of [`Waiting::each`].
@@ -146,14 +228,15 @@ impl WaitingTasks<'_> {
     /// Returns a copy of the list.
     pub(crate) fn to_vec(&self) -> Vec<NodeRef> {
         let mut tasks = Vec::new();
-        // SAFETY: the list is locked; so many places are written, and the last one is what `number` says.
+        // SAFETY: the list is locked, and its places are what `number` says.
         unsafe {
-            let places = &*self.places.get();
-            let few = usize::from(*self.number).min(FEW);
-            let ones = few - usize::from(*self.number == MANY);
-            tasks.extend(places[..ones].iter().map(|place| place.assume_init().one));
-            if *self.number == MANY {
-                tasks.extend(&*places[FEW - 1].assume_init().rest);
+            let places = self.places.get().cast_const();
+            match *self.number {
+                MANY => (*places).many.take(|task| tasks.push(task), |_| ()),
+                few => {
+                    let few = &(&(*places).few)[..usize::from(few)];
+                    tasks.extend(few.iter().map(|task| task.assume_init()));
+                }
             }
         }
         tasks
@@ -170,23 +253,34 @@ mod tests {
     use crate::graph::slab::Slab;
 
     #[test]
-    fn tasks_come_out_in_their_order() {
+    fn tasks_come_out_in_their_order_and_blocks_come_back() {
         let slab = Slab::default();
-        let tasks: Vec<_> = (0..20).map(|_| slab.take_one()).collect();
+        let tasks: Vec<_> = (0..40).map(|_| slab.take_one()).collect();
         let waiting = Waiting::default();
         for number in 0..tasks.len() {
+            let mut lent = Vec::new();
             for task in &tasks[..number] {
-                waiting.lock().push(*task);
+                let take = || {
+                    lent.push(slab.take_one());
+                    lent[lent.len() - 1]
+                };
+                // SAFETY: nobody else has the node.
+                unsafe { waiting.lock().push(*task, take) };
             }
+            let blocks = match number {
+                0..=FEW => 0,
+                many => many.div_ceil(IN_BLOCK),
+            };
+            assert_eq!(lent.len(), blocks, "{number} tasks");
             assert_eq!(waiting.lock().to_vec(), tasks[..number]);
-            let (taken, mut seen) = (waiting.lock().take(), Vec::new());
+            let (taken, mut seen, mut back) = (waiting.lock().take(), Vec::new(), Vec::new());
             // SAFETY: no other thread uses the list.
-            unsafe { waiting.each(taken, |task| seen.push(task)) };
+            unsafe { waiting.each(taken, |task| seen.push(task), |block| back.push(block)) };
             assert_eq!(seen, tasks[..number]);
+            assert_eq!(back, lent);
             assert_eq!(waiting.lock().to_vec(), []);
+            slab.give_back(&mut back, 0);
         }
-        // What is left is freed with the list.
-        tasks.iter().for_each(|task| waiting.lock().push(*task));
     }
 
     #[test]
