@@ -222,4 +222,11 @@ impl Context<'_> {
             (None, None) => slab.take_one(),
         }
     }
+
+    /// As [`Context::take_node`], for a block that few tasks need: out of line, so that registrations stay small.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn borrow_node(&self) -> NodeRef {
+        self.take_node()
+    }
 }

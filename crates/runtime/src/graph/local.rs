@@ -67,4 +67,11 @@ impl GraphLocal {
             slab.give_back(&mut nodes, NODE_CACHE);
         }
     }
+
+    /// As [`GraphLocal::give_node`], for a node whose block a task had, as few do: out of line, so that the end of others stays short.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn give_borrowed(&self, slab: &Slab, node: NodeRef) {
+        self.give_node(slab, node);
+    }
 }

@@ -244,7 +244,7 @@ impl Context<'_> {
         // SAFETY: the node is free and this thread's; the ticket belongs to no graph; its body borrows nothing. A `Ticket` is a node whose
         // body is called with a `WorkerCore`.
         let (_, ticket) = unsafe {
-            let take = || self.take_node();
+            let take = || self.borrow_node();
             node.fill::<Ticket, WorkerCore, _>(std::ptr::null(), &description, (0, 0), take, body)
         };
         self.dispatch(ticket.expect("a ticket waits for nothing"));
@@ -284,7 +284,12 @@ impl Executable for Ticket {
         let graphs = &worker.pool().graphs;
         graphs.drop_ticket();
         // SAFETY: the ticket has run, and ends here only.
-        unsafe { node.end(|_| (), |lent| worker.graph.give_node(&graphs.slab, lent)) };
+        unsafe {
+            node.end(
+                |_| (),
+                |lent| worker.graph.give_borrowed(&graphs.slab, lent),
+            )
+        };
         worker.graph.give_node(&graphs.slab, node);
     }
 }

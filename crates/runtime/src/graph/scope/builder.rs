@@ -130,7 +130,7 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
         // SAFETY: the node is free and this thread's. The graph's run ends before `'scope` does, because `Pool::scope` waits for it. A
         // `Task` is a node whose body is called with a `Scope`.
         let (generation, ready) = unsafe {
-            let take = || context.take_node();
+            let take = || context.borrow_node();
             node.fill::<Task, Scope<'scope>, F>(graph, &description, (edges, count), take, entry)
         };
         let token = Token {
@@ -161,7 +161,7 @@ fn complete(context: &Context<'_>, node: NodeRef, after: &[(NodeRef, u32)], read
             for &(earlier, generation) in after {
                 // SAFETY: a node that was taken is free, and this thread's.
                 let waits =
-                    unsafe { earlier.add_successor(generation, node, || context.take_node()) };
+                    unsafe { earlier.add_successor(generation, node, || context.borrow_node()) };
                 dropped += u32::from(!waits);
             }
             node.drop_edges(dropped)

@@ -139,7 +139,7 @@ impl<'scope> Scope<'scope> {
             watch.resolves(task.run_id, task.id());
             watch.edge(task.run_id, other.id(), task.id());
         });
-        let take = || context.take_node();
+        let take = || context.borrow_node();
         // SAFETY: a node that was taken is free, and this thread's.
         if !unsafe { (other.node).add_successor(other.generation, task.node, take) }
             && let Some(ready) = task.node.drop_edges(1)

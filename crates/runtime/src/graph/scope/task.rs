@@ -74,7 +74,7 @@ impl Executable for Task {
             let before = released.len();
             let release = |next: NodeRef| released.extend(next.drop_edges(1));
             // SAFETY: the task has run, and ends here only.
-            unsafe { node.end(release, |lent| worker.graph.give_node(slab, lent)) };
+            unsafe { node.end(release, |lent| worker.graph.give_borrowed(slab, lent)) };
             released.len() - before
         };
         worker.graph.give_node(slab, node);

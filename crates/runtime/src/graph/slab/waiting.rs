@@ -153,6 +153,7 @@ impl Many {
     ///
     /// # Safety
     /// No thread changes the list meanwhile, or uses what `free` has been called with.
+    #[cold]
     unsafe fn take(self, mut each: impl FnMut(NodeRef), mut free: impl FnMut(NodeRef)) {
         let (mut block, mut left) = (self.first, self.number);
         loop {
