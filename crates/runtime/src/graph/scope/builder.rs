@@ -93,9 +93,9 @@ impl<'a, 'scope> TaskBuilder<'a, 'scope> {
     /// a body that registers that many must not hold a lock that they take. Any other thread waits until half of them have run, unless none
     /// ends for 10 ms. So a loop that registers without end needs bounded memory.
     ///
-    /// Costs one node of the pool, of 128 bytes, and a lock for each dependency; one node more for a closure above 48 bytes, for hints beside
-    /// the groups, for the fourth task that waits for one and for each eight behind that. Nodes are reused, so in the long run only these
-    /// allocate: a closure above 72 bytes, and a ninth dependency.
+    /// Costs one node of the pool, of 128 bytes, and a lock for each dependency; one node more for a closure above 48 bytes, for hints
+    /// beside the groups, for the fourth task that waits for one and for each eight behind that. Nodes are reused, so in the long run only
+    /// these allocate: a closure above 72 bytes, and a ninth dependency.
     ///
     /// # Panics
     /// If the task has more than 2^20 - 2 dependencies or counts.

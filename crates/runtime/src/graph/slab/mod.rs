@@ -9,13 +9,15 @@
 //!
 //! # Who may do what with a node
 //!
-//! | a node is | and belongs to | who has no more than a token may |
+//! | a node is | and belongs to | who has no more than a token |
 //! |---|---|---|
-//! | free | the slab's list, under its lock, or the thread that took it | load count and graph; lock the list, and find it empty |
-//! | lent: a [`Block`](crate::executable::Block) of a task | that task | the same |
-//! | filled, and waits | the registering thread until it drops the guard, then nobody | subtract from the count; under the list's lock add to the list, read header and description |
-//! | ready, or runs | the owner of its one `Ready`, later the worker that made it a `Runnable` | under the list's lock the same |
-//! | ended | the worker that ended it, until it frees it | the same as of a free one |
+//! | free | the slab's list, under its lock, or the thread that took it | *looks*: loads count and graph, finds the list empty |
+//! | lent: a [`Block`](crate::executable::Block) of a task | that task | looks |
+//! | filled, and waits | the registering thread until it drops the guard, then nobody | subtracts from the count; *waits* |
+//! | ready, or runs | the owner of its one `Ready`, later of the `Runnable` | waits |
+//! | ended | the worker that ended it, until it frees it | looks |
+//!
+//! Who waits locks the list, compares the generation, and then adds to the list, or reads header and description.
 //!
 //! - *One right for each task.* The operation that takes the count to zero gets it, and nothing raises a count of zero but `fill`, of a
 //!   free node. What the registering thread wrote is visible to it: the count's operations are AcqRel (or there was no count, and the

@@ -98,8 +98,8 @@ impl NodeRef {
     /// ends.
     ///
     /// # Safety
-    /// This thread alone holds the free node, and those that `take` returns. `graph` is null or outlives the task, and whatever `body` borrows outlives the task.
-    /// Things of type `K` are nodes, and call the body with a `C`.
+    /// This thread alone holds the free node, and those that `take` returns. `graph` is null or outlives the task, and whatever `body`
+    /// borrows outlives the task. Things of type `K` are nodes, and call the body with a `C`.
     #[inline]
     pub(crate) unsafe fn fill<K, C, F>(
         &self,
