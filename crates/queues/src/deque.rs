@@ -206,6 +206,15 @@ impl Owner {
         won.is_ok().then(|| unsafe { Self::take(word) })
     }
 
+    /// Returns the handle of the task in the last place, if it ever had one. It may have been taken.
+    #[inline]
+    pub fn newest(&self) -> Option<u64> {
+        let bottom = self.shared.bottom.0.load(Ordering::Relaxed);
+        let newest = bottom.checked_sub(1)?;
+        let word = slot(&self.slots, newest).load(Ordering::Relaxed);
+        NonZeroU64::new(word).map(handle_of)
+    }
+
     /// As [`Owner::pop`], of several tasks that there were.
     fn pop_one_of_many(&mut self, bottom: u64) -> Option<Ready> {
         let newest = bottom - 1;

@@ -11,6 +11,8 @@
 //! | [`Injector`], [`Mailbox`] | any thread | any thread | oldest first |
 //! | [`Slot`] | any thread, while it is empty | any thread | holds one |
 //!
+//! [`Ranges`] share out numbers, which stand for tasks that became ready at the same time.
+//!
 //! A [lane](LaneWords) carries messages instead, from one thread or process to another.
 //!
 //! # What every queue promises to a worker that wants to sleep
@@ -34,6 +36,7 @@ mod fifo;
 mod injector;
 mod lane;
 mod padded;
+mod ranges;
 #[allow(unsafe_code)]
 mod ready;
 mod run_queue;
@@ -46,6 +49,7 @@ pub use fifo::{Fifo, Mailbox};
 pub use injector::Injector;
 pub use lane::{Descriptor, Garbage, LaneReceiver, LaneSender, LaneShape, LaneWords};
 pub use padded::Padded;
+pub use ranges::Ranges;
 pub use ready::Ready;
 pub use run_queue::{Head, Tail, run_queue};
 pub use slot::Slot;

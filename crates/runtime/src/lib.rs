@@ -64,6 +64,8 @@ mod parking;
 #[allow(unsafe_code)]
 mod pool;
 #[allow(unsafe_code)]
+mod prefetch;
+#[allow(unsafe_code)]
 mod process;
 pub mod replay;
 mod team;

@@ -11,6 +11,8 @@ use crate::{Env, Origin, Ready, Site};
 pub struct Near;
 
 impl Family for Near {
+    const TREATS_ALIKE: bool = true;
+
     type Memory = ();
 
     fn build(_site: &Site<'_>) -> Self {

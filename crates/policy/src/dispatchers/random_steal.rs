@@ -13,6 +13,8 @@ use crate::{Env, Origin, Ready, Site, WorkerId};
 pub struct Random;
 
 impl Family for Random {
+    const TREATS_ALIKE: bool = true;
+
     type Memory = ();
 
     fn build(_site: &Site<'_>) -> Self {

@@ -35,6 +35,9 @@ pub trait Family: Send + Sync + Sized + 'static {
     /// As [`Dispatcher::READS_GROUPS`].
     const READS_GROUPS: bool = false;
 
+    /// As [`Dispatcher::TREATS_ALIKE`].
+    const TREATS_ALIKE: bool = false;
+
     /// What one worker remembers from call to call.
     type Memory: Default + Send + 'static;
 
@@ -215,6 +218,9 @@ impl<F: Family> Stealing<F> {
         let me = env.me();
         env.charge(Op::Read(Word::Top(me)));
         let task = deque.pop()?;
+        if let Some(handle) = deque.newest() {
+            env.soon(handle);
+        }
         env.charge(Op::OwnPop);
         env.charge(Op::Write(Word::Bottom(me)));
         Some((task, Origin::Own))
@@ -364,6 +370,7 @@ impl<F: Family> Dispatcher for Stealing<F> {
     const INJECTS_AT_ONCE: bool = !F::MAILS;
     /// What has no size remembers nothing of the tasks that are taken.
     const HANDS_ON: bool = !F::MAILS && size_of::<F::Memory>() == 0;
+    const TREATS_ALIKE: bool = F::TREATS_ALIKE;
 
     fn build(site: &Site<'_>) -> (Self, Vec<Self::Local>) {
         let (locals, seats) = site

@@ -34,6 +34,10 @@ pub trait Env {
     /// worker that does not exist, such as [`WorkerId::NONE`], is ignored; one for a worker that is not [active](Env::active) counts as
     /// [`Wake::Anyone`].
     fn wake(&mut self, whom: Wake);
+    /// Says that this worker will probably take the task with this [handle](Ready::handle) next, so that the engine may load what it needs
+    /// to know of it. The task may have gone meanwhile.
+    #[inline]
+    fn soon(&self, _handle: u64) {}
     /// Pauses inside a call for some tens of nanoseconds, while another worker may finish what it is about to do.
     #[inline]
     fn pause(&mut self) {
@@ -208,6 +212,10 @@ pub trait Dispatcher: Send + Sync + Sized + 'static {
     /// Whether [`Dispatcher::turn`] with one released task does nothing but return that task as [`Origin::Handed`]. An engine may then go
     /// on with the task and leave the call out.
     const HANDS_ON: bool = false;
+
+    /// Whether what a task says of itself changes nothing: it reads neither [`Env::hints`] nor the digest. An engine may then hand it one
+    /// task that stands for several which became ready at the same time, and whose order is the engine's.
+    const TREATS_ALIKE: bool = false;
 
     /// Whether it overrides [`Dispatcher::inject_all`]. If not, an engine may call `inject` for each task instead, and look in between
     /// whether there is something else to do.

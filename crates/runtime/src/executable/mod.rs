@@ -1,21 +1,24 @@
 //! What a worker can execute, and the right to execute it.
 //!
-//! An *executable thing* is a task of a dynamic graph, a task of a template, or a ticket of a nested graph. In memory it begins with a
-//! [`Header`], which points to the functions of its [`Kind`]; its [`Description`] lies [`DESCRIPTION_AT`] bytes behind the start of the
-//! header. The policy holds a [`Ready`]: one word with the header's address, and the right to run the thing once. A worker turns it
-//! into a [`Runnable`], which the steps of the execution consume one by one.
+//! An *executable thing* is a task of a dynamic graph, a task of a template, a share of a template's roots, or a ticket of a nested graph.
+//! In memory it begins with a [`Header`], which points to the functions of its [`Kind`], and says where its [`Description`] is. The policy
+//! holds a [`Ready`]: one word with the header's address, and the right to run the thing once. A worker turns it into a [`Runnable`], which
+//! the steps of the execution consume one by one.
 //!
 //! All unsafe code that turns a `Ready` into a call is here. A new layer implements [`Executable`] and mints its `Ready`s with
 //! [`Header::ready`].
 
 mod body;
+mod brief;
 
-pub(crate) use body::{BodyTable, BodyWords, ErasedBody};
+pub(crate) use body::{Block, BodyTable, BodyWords, ErasedBody, Stored, block_of};
+pub(crate) use brief::{BRIEF_AT, Brief};
 
 use crate::graph::GraphCore;
 use crate::observer::TaskView;
 use crate::process;
 use crate::worker::WorkerCore;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use tanada_policy::{Hints, Ready};
 
@@ -26,12 +29,25 @@ pub(crate) struct Header {
     t: u32,
     s: u32,
     digest: u16,
-    /// Two numbers for the kind's own use.
-    pub(crate) short: u16,
+    form: Form,
+    /// Two numbers for the kind's own use; a [brief](Form::Brief) thing has its index in `long`.
+    pub(crate) short: u8,
     pub(crate) long: u32,
 }
 
-/// Bytes from the start of a [`Header`] to its [`Description`], which is therefore on the next cache line.
+/// Where the [`Description`] of an executable thing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// [`DESCRIPTION_AT`] bytes behind the start of the header.
+    Beside,
+    /// Nothing is to be said but the groups, which are in the header, the index, which is [`Header::long`], and the name, which is a
+    /// [`Brief`] at [`BRIEF_AT`].
+    Brief,
+    /// Elsewhere: a [`Brief`] at [`BRIEF_AT`] points to it.
+    Apart,
+}
+
+/// Bytes from the start of a [`Header`] to a [`Description`] beside it, which is therefore on the next cache line.
 pub(crate) const DESCRIPTION_AT: usize = 64;
 
 /// The rarely read part of an executable thing: its name, its number among the tasks of that name, and its full hint.
@@ -44,6 +60,7 @@ pub(crate) struct Description {
 
 impl Description {
     /// Returns what observers see of the task at `address`.
+    #[inline(always)]
     pub(crate) fn view(&self, address: usize) -> TaskView {
         let Description { name, index, hints } = *self;
         TaskView {
@@ -86,15 +103,29 @@ pub(crate) trait Executable {
         }
     }
 
-    /// The table that headers of this type point to.
-    const KIND: Kind = Kind {
-        observed: Self::OBSERVED,
-        // SAFETY: the caller keeps this trait's contract.
-        run_and_finish: |header, worker| unsafe { Self::run_and_finish(header, worker) },
-        run_body: Self::run_body,
-        finish: Self::finish,
-        graph: Self::graph,
-    };
+    /// The table that headers of this type point to, unless each has a closure.
+    const KIND: Kind = kind_of::<Self>(None);
+}
+
+/// Returns the table of `E`, whose things have closures that `body` belongs to.
+const fn kind_of<E: Executable + ?Sized>(body: Option<BodyTable>) -> Kind {
+    Kind {
+        observed: E::OBSERVED,
+        // SAFETY: the caller keeps the contract of `Executable`.
+        run_and_finish: |header, worker| unsafe { E::run_and_finish(header, worker) },
+        run_body: E::run_body,
+        finish: E::finish,
+        graph: E::graph,
+        body,
+    }
+}
+
+/// Things of type `E` that have a closure of type `F`, which is called with a `C`.
+pub(crate) struct With<E, C, F>(PhantomData<(E, C, F)>);
+
+impl<E: Executable, C, F: FnOnce(&C) + Send> With<E, C, F> {
+    /// The table that their headers point to.
+    pub(crate) const KIND: Kind = kind_of::<E>(Some(Stored::<C, F>::TABLE));
 }
 
 /// An [`Executable`] as a table of functions, with the same contract.
@@ -105,26 +136,47 @@ pub(crate) struct Kind {
     run_body: unsafe fn(NonNull<Header>, &WorkerCore),
     finish: unsafe fn(NonNull<Header>, &WorkerCore),
     graph: unsafe fn(NonNull<Header>) -> *const GraphCore,
+    /// How the closure is called, if each thing has one.
+    body: Option<BodyTable>,
 }
 
 impl Header {
-    /// Returns the header of a task with these hints.
-    pub(crate) fn new(kind: &'static Kind, hints: Hints, short: u16, long: u32) -> Self {
+    /// Returns the header of a task with these hints, whose description is stored as `form` says.
+    #[inline]
+    pub(crate) fn new(
+        kind: &'static Kind,
+        form: Form,
+        hints: &Hints,
+        short: u8,
+        long: u32,
+    ) -> Self {
         Header {
             kind,
             t: hints.t,
             s: hints.s,
             digest: hints.digest(),
+            form,
             short,
             long,
         }
     }
 
+    /// Returns where the description is.
+    pub(crate) fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Returns how the thing's closure is called, if it has one.
+    #[inline]
+    pub(crate) fn body(&self) -> Option<&'static BodyTable> {
+        self.kind.body.as_ref()
+    }
+
     /// Mints and returns the right to run the thing with this header.
     ///
     /// # Safety
-    /// `this` is derived from a pointer to the whole thing, which has its [`Description`] at [`DESCRIPTION_AT`] and keeps the contract of
-    /// its [`Executable`]. The thing is ready, stays where it is until it has run, and no other right for this run exists.
+    /// `this` is derived from a pointer to the whole thing, which has its [`Description`] where its [`Form`] says and keeps the contract
+    /// of its [`Executable`]. The thing is ready, stays where it is until it has run, and no other right for this run exists.
     #[inline]
     pub(crate) unsafe fn ready(this: NonNull<Header>) -> Ready {
         // SAFETY: the header is alive (caller).
@@ -137,6 +189,7 @@ impl Header {
     ///
     /// # Safety
     /// `this` is the live header of an executable thing, derived from a pointer to the whole thing.
+    #[inline(always)]
     pub(crate) unsafe fn view(this: NonNull<Header>) -> TaskView {
         // SAFETY: the caller keeps the same contract.
         unsafe { Header::description(this) }.view(this.as_ptr().addr())
@@ -146,10 +199,23 @@ impl Header {
     ///
     /// # Safety
     /// As [`Header::view`].
-    #[inline]
-    unsafe fn description<'a>(this: NonNull<Header>) -> &'a Description {
-        // SAFETY: every executable thing has its description there (each type asserts so), written before the thing became ready.
-        unsafe { this.byte_add(DESCRIPTION_AT).cast().as_ref() }
+    #[inline(always)]
+    unsafe fn description(this: NonNull<Header>) -> Description {
+        // SAFETY: the header is alive, and every executable thing has its description where its form says (each type asserts so), written
+        // before the thing became ready.
+        unsafe {
+            let header = this.as_ref();
+            let brief = || this.byte_add(BRIEF_AT).cast::<Brief>().as_ref();
+            match header.form {
+                Form::Beside => this.byte_add(DESCRIPTION_AT).cast::<Description>().read(),
+                Form::Brief => Description {
+                    name: brief().name(),
+                    index: header.long.into(),
+                    hints: Hints::groups(header.t, header.s),
+                },
+                Form::Apart => brief().place().read(),
+            }
+        }
     }
 }
 
@@ -161,6 +227,12 @@ fn header_of(task: &Ready) -> NonNull<Header> {
         .address()
         .and_then(|address| NonNull::new(address as *mut Header));
     header.unwrap_or_else(|| foreign_task())
+}
+
+/// Prefetches what a worker reads first of the task with this handle, which need not be there any more.
+#[inline]
+pub(crate) fn prefetch(handle: u64) {
+    crate::prefetch::prefetch(std::ptr::without_provenance::<Header>(handle as usize));
 }
 
 /// Consumes the right to run a task and returns the task's header: for a kind that runs it itself, as the contract of [`Executable`] says.
@@ -183,11 +255,12 @@ pub(crate) fn foreign_task() -> ! {
 /// The groups come from the header, so that a policy that reads no more than these touches one cache line.
 #[inline]
 pub(crate) fn hints(task: &Ready) -> Hints {
-    let header = header_of(task);
+    let this = header_of(task);
     // SAFETY: the right has not been used, so the thing is alive.
-    let (header, description) = unsafe { (header.as_ref(), Header::description(header)) };
-    let Description { name, hints, .. } = description;
-    let mut hints = *hints;
+    let (header, description) = unsafe { (this.as_ref(), Header::description(this)) };
+    let Description {
+        name, mut hints, ..
+    } = description;
     (hints.t, hints.s) = (header.t, header.s);
     if hints.code == 0 {
         hints.code = code_of(name);
@@ -240,6 +313,7 @@ impl Runnable {
     }
 
     /// Returns what observers see of this task.
+    #[inline(always)]
     pub(crate) fn view(&self) -> TaskView {
         // SAFETY: the right has not been used, so the thing is alive.
         unsafe { Header::view(self.0) }
@@ -262,6 +336,13 @@ impl Runnable {
 }
 
 impl Ran {
+    /// Returns what observers see of this task.
+    #[inline(always)]
+    pub(crate) fn view(&self) -> TaskView {
+        // SAFETY: the thing stays alive until `finish`.
+        unsafe { Header::view(self.0) }
+    }
+
     /// Releases what waits for the task.
     #[inline]
     pub(crate) fn finish(self, worker: &WorkerCore) {

@@ -74,21 +74,21 @@ impl Outside {
         if nodes.is_empty() {
             slab.refill(&mut nodes, (2 * self.step.get()).clamp(1, MOST_AHEAD));
         }
-        nodes.pop().expect("just refilled")
+        Slab::pop(&mut nodes)
     }
 }
 
 impl Context<'_> {
     /// Counts a task that became ready as active, and routes it.
     #[inline]
-    pub(super) fn activate(self, task: Ready) {
+    pub(super) fn activate(&self, task: Ready) {
         self.count_active();
         self.route(task);
     }
 
     /// Counts one more activity. Returns whether the graph has so many that a thread that registers tasks should stop for a while.
     #[inline]
-    fn count_active(self) -> bool {
+    fn count_active(&self) -> bool {
         let before = match (self.worker, self.outside) {
             (Some(worker), _) => self.graph.activate_on(worker, 1),
             (None, Some(outside)) => outside.activate(self.graph),
@@ -99,7 +99,7 @@ impl Context<'_> {
 
     /// As [`Context::activate`], for a thread that registers tasks: if too many are ready, it runs some, or waits until some have run.
     #[inline]
-    pub(super) fn activate_registered(self, task: Ready) {
+    pub(super) fn activate_registered(&self, task: Ready) {
         let many = self.count_active();
         self.route(task);
         if many {
@@ -108,7 +108,7 @@ impl Context<'_> {
     }
 
     #[cold]
-    fn relieve(self) {
+    fn relieve(&self) {
         match (self.worker, self.outside) {
             (Some(worker), _) => self.help_out(worker),
             (None, Some(outside)) => self.hold_on(outside),
@@ -174,10 +174,17 @@ impl Context<'_> {
         }
     }
 
+    /// Returns the number of workers that roots of this graph may be handed out to in [shares](super::template), if they may: the policy
+    /// treats tasks alike, and nothing watches single tasks or holds them back.
+    pub(super) fn shares(self) -> Option<usize> {
+        let free = self.pool.shares && !self.graph.nested.is_on() && self.graph.watch.0.is_none();
+        free.then(|| usize::from(self.pool.placement.workers()))
+    }
+
     /// Passes an active task on: to the table of its graph if that is nested, to the graph's observer if that holds tasks back, else to the
     /// policy. The run may be over when this returns.
     #[inline]
-    pub(super) fn route(self, task: Ready) {
+    pub(super) fn route(&self, task: Ready) {
         let graph = self.graph;
         if graph.nested.is_on() {
             return self.offer([task]);
@@ -196,7 +203,7 @@ impl Context<'_> {
 
     /// Hands a task or ticket to the policy: through the worker, or from outside.
     #[inline]
-    pub(super) fn dispatch(self, task: Ready) {
+    pub(super) fn dispatch(&self, task: Ready) {
         match self.worker {
             Some(worker) => worker.dispatch(task),
             // In a child process, forked in the policy, another thread may have held the policy's lock.
@@ -207,12 +214,19 @@ impl Context<'_> {
 
     /// Returns a free node of the pool.
     #[inline]
-    pub(super) fn take_node(self) -> NodeRef {
+    pub(super) fn take_node(&self) -> NodeRef {
         let slab = &self.pool.graphs.slab;
         match (self.worker, self.outside) {
             (Some(worker), _) => worker.graph.take_node(slab),
             (None, Some(outside)) => outside.take_node(slab),
             (None, None) => slab.take_one(),
         }
+    }
+
+    /// As [`Context::take_node`], for a block that few tasks need: out of line, so that registrations stay small.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn borrow_node(&self) -> NodeRef {
+        self.take_node()
     }
 }

@@ -44,17 +44,23 @@ pub(super) fn chunk<T: Copy + Send + Sync>() -> (Writer<T>, Written<T>) {
 }
 
 impl<T: Copy + Send + Sync> Writer<T> {
-    /// Adds a value; returns whether there was a place left.
+    /// Returns whether no place is left.
     #[inline]
-    pub(super) fn push(&mut self, value: T) -> bool {
-        let Some(place) = self.chunk.places.get(self.len) else {
-            return false;
-        };
+    pub(super) fn is_full(&self) -> bool {
+        self.len == self.chunk.places.len()
+    }
+
+    /// Adds a value.
+    ///
+    /// # Panics
+    /// If no place is left.
+    #[inline(always)]
+    pub(super) fn push(&mut self, value: impl FnOnce() -> T) {
+        let place = &self.chunk.places[self.len];
         // SAFETY: this is the chunk's only writer, exclusively borrowed, and others read no place from `len` on.
-        unsafe { (*place.get()).write(value) };
+        unsafe { (*place.get()).write(value()) };
         self.len += 1;
         self.chunk.len.store(self.len, Ordering::Release);
-        true
     }
 }
 
@@ -95,9 +101,10 @@ mod tests {
         std::thread::scope(|threads| {
             threads.spawn(move || {
                 for number in 0..PLACES as u64 {
-                    assert!(writer.push([number; 4]));
+                    assert!(!writer.is_full());
+                    writer.push(|| [number; 4]);
                 }
-                assert!(!writer.push([0; 4]), "it is full");
+                assert!(writer.is_full());
             });
             let mut seen = 0;
             while !written.is_full() || seen < PLACES {

@@ -227,6 +227,8 @@ impl Profile {
 /// An execution, and what it follows.
 struct Execution<'a> {
     task: &'a RecordedTask,
+    /// When it started: as recorded, but not before what it waits for had ended.
+    start_ns: u64,
     line: Line,
     /// The graph that a thread outside waits for; `None`: of a nested one, or not known.
     run: Option<u64>,
@@ -245,13 +247,15 @@ struct Execution<'a> {
 pub(super) fn profile(tasks: &[RecordedTask], kept: &Kept) -> Profile {
     let notes = &kept.notes;
     let mut order: Vec<&RecordedTask> = tasks.iter().collect();
-    order.sort_unstable_by_key(|task| (task.start_ns, task.end_ns));
+    // Ends were all read; some starts were not.
+    order.sort_unstable_by_key(|task| (task.end_ns, task.start_ns));
     let mut at_address: HashMap<usize, Vec<usize>> = HashMap::new();
     let mut executions: Vec<Execution<'_>> = Vec::with_capacity(order.len());
     for (number, &task) in order.iter().enumerate() {
         at_address.entry(task.address).or_default().push(number);
         executions.push(Execution {
             task,
+            start_ns: task.start_ns,
             line: None,
             run: None,
             parent: 0,
@@ -329,6 +333,12 @@ pub(super) fn profile(tasks: &[RecordedTask], kept: &Kept) -> Profile {
             }
         }
     }
+    for at in 0..executions.len() {
+        let execution = &executions[at];
+        let ends = (execution.after.iter()).map(|&earlier| executions[earlier].task.end_ns);
+        let start_ns = ends.fold(execution.start_ns, u64::max);
+        executions[at].start_ns = start_ns.min(execution.task.end_ns);
+    }
     longest(&mut executions, &threads)
 }
 
@@ -341,7 +351,7 @@ struct Serial {
     so_far: (u64, Option<usize>),
 }
 
-/// Finds the longest path. The executions are in the order of their starts, which respects all dependencies.
+/// Finds the longest path, in the order of the starts, which respects all dependencies.
 fn longest(executions: &mut [Execution<'_>], threads: &BTreeMap<u64, usize>) -> Profile {
     let lines = LINES.lock().clone();
     let numbers: HashMap<u64, usize> = (executions.iter().enumerate())
@@ -351,7 +361,9 @@ fn longest(executions: &mut [Execution<'_>], threads: &BTreeMap<u64, usize>) -> 
     let mut rooms: BTreeMap<u64, Serial> = BTreeMap::new();
     let mut profile = Profile::default();
     let mut last: Option<usize> = None;
-    for at in 0..executions.len() {
+    let mut order: Vec<usize> = (0..executions.len()).collect();
+    order.sort_by_key(|&at| (executions[at].start_ns, executions[at].task.end_ns));
+    for at in order {
         let execution = &executions[at];
         let Some(run) = execution.run else { continue };
         let mut begins = (0, None);
@@ -380,7 +392,7 @@ fn longest(executions: &mut [Execution<'_>], threads: &BTreeMap<u64, usize>) -> 
         for &earlier in &execution.after {
             follows((executions[earlier].ends, Some(earlier)));
         }
-        let time = execution.task.end_ns - execution.task.start_ns;
+        let time = execution.task.end_ns - execution.start_ns;
         let ends = (begins.0 + time, Some(at));
         let room = execution.room;
         let execution = &mut executions[at];
@@ -415,7 +427,7 @@ fn longest(executions: &mut [Execution<'_>], threads: &BTreeMap<u64, usize>) -> 
             ns: 0,
         });
         part.tasks += 1;
-        part.ns += execution.task.end_ns - execution.task.start_ns;
+        part.ns += execution.task.end_ns - execution.start_ns;
         last = execution.because;
     }
     profile.path = parts.into_values().collect();

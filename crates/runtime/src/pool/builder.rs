@@ -8,7 +8,7 @@ use crate::fork::{ForkRecorder, Hooks};
 use crate::governor::{Chosen, Governing, Ungoverned};
 use crate::graph::Watch;
 use crate::marks::{self, MARKS, Marked};
-use crate::observer::{DEPENDENCIES, Observer};
+use crate::observer::{DEPENDENCIES, Observer, WorkerObserver};
 use crate::replay::{self, Actor, Entered, Follow, Replay, STEPS};
 use crate::team::{RegionMaker, Regions};
 use crate::worker::{EndOnPanic, Stack, Worker, WorkerCore};
@@ -485,6 +485,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             self.hooks,
             self.record.map(|recorder| recorder.pool(name, workers)),
             self.forks.unwrap_or(&NearFirst),
+            <O::Worker as WorkerObserver>::WATCHES,
         );
         let handle = Pool::new(Arc::clone(&pool));
         let stack_size = self.stack_size.unwrap_or_else(default_stack_size);

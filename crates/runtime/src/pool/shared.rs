@@ -43,6 +43,9 @@ pub(crate) struct PoolShared {
     pub(crate) threads: ThreadShared,
     pub(super) governed: Option<Arc<Governed>>,
     pub(crate) schedule: Option<Schedule>,
+    /// Whether the policy may get something that stands for several tasks: it [treats tasks alike](Dispatcher::TREATS_ALIKE), and neither
+    /// an observer nor a governor nor a schedule looks at each task.
+    pub(crate) shares: bool,
     gate: Box<dyn Gate>,
     os_threads: Mutex<Vec<JoinHandle<()>>>,
     poison: Mutex<Poison>,
@@ -231,6 +234,7 @@ impl PoolShared {
         hooks: Hooks,
         record: Option<PoolRecord>,
         fork_policy: &'static dyn ForkPolicy,
+        watches: bool,
     ) -> Arc<Self> {
         let gate = DispatcherGate {
             dispatcher: Some(Arc::clone(dispatcher)),
@@ -257,6 +261,11 @@ impl PoolShared {
             forks: ForkShared::new(&placement, hooks, record, fork_policy),
             placement,
             graphs: GraphShared::new(watch),
+            shares: D::TREATS_ALIKE
+                && D::HANDS_ON
+                && !watches
+                && governed.is_none()
+                && schedule.is_none(),
             governed,
             schedule,
             gate: Box::new(gate),

@@ -433,12 +433,12 @@ impl<D: Dispatcher, O: Observer, M: Meter> Engine for Worker<D, O, M> {
             task.run_and_finish(&self.core);
             return self.count();
         }
-        let view = task.view();
-        // The task that waits for a nested graph would catch a panic of the observer.
-        EndOnPanic::around(|| self.observer.borrow_mut().start(&view, origin));
+        // The task that waits for a nested graph would catch a panic of the observer. Each call has a view of its own, of which nothing is
+        // made that it does not read.
+        EndOnPanic::around(|| self.observer.borrow_mut().start(&task.view(), origin));
         self.core.end_if_forked();
         let ran = task.run_body(&self.core);
-        EndOnPanic::around(|| self.observer.borrow_mut().end(&view));
+        EndOnPanic::around(|| self.observer.borrow_mut().end(&ran.view()));
         self.core.end_if_forked();
         ran.finish(&self.core);
         self.count();

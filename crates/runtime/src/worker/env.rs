@@ -42,6 +42,11 @@ impl Env for NativeEnv<'_> {
     }
 
     #[inline]
+    fn soon(&self, handle: u64) {
+        executable::prefetch(handle);
+    }
+
+    #[inline]
     fn random(&mut self) -> u64 {
         let draw = *self.draws;
         *self.draws += 1;

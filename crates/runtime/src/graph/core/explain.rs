@@ -29,7 +29,7 @@ fn find_cycle(nodes: &[NodeRef]) -> Option<Vec<NodeRef>> {
         .collect();
     let mut pairs = Vec::new();
     for (at, node) in nodes.iter().enumerate() {
-        let waiting = node.successors();
+        let waiting = node.waiting().to_vec();
         let waiting = waiting
             .iter()
             .filter_map(|next| places.get(&next.address()));

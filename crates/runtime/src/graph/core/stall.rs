@@ -143,7 +143,7 @@ impl GraphCore {
             .of_graphs(belongs)
             .into_iter()
             .filter_map(|node| {
-                let _ends_later = node.successors();
+                let _ends_later = node.waiting();
                 // SAFETY: the node belongs to a graph, so it is filled, and the lock keeps its task from ending.
                 belongs(node.graph()).then(|| unsafe { node.view() }.to_string())
             });

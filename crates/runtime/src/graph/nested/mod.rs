@@ -17,7 +17,7 @@ pub(crate) use order::{Entries, Order, Own};
 
 use super::context::Context;
 use super::slab::NodeRef;
-use crate::executable::{self, Description, ErasedBody, Executable, Header, foreign_task};
+use crate::executable::{self, Description, Executable, Header, foreign_task};
 use crate::pool::PoolShared;
 use crate::process;
 use crate::worker::{EndOnPanic, WorkerCore};
@@ -176,7 +176,7 @@ impl Nested {
 
 impl Context<'_> {
     /// Adds ready tasks of a nested graph to the graph's table, and wakes the waiting worker and another one.
-    pub(super) fn offer(self, tasks: impl IntoIterator<Item = Ready>) {
+    pub(super) fn offer(&self, tasks: impl IntoIterator<Item = Ready>) {
         // Once the tasks can be taken, the run may end at any moment. Its core stays.
         let waiter = self.graph.waiter();
         let ticket = {
@@ -226,7 +226,7 @@ impl Context<'_> {
         self.pool.graphs.add_ticket();
         let node = self.take_node();
         let graph = AtomicPtr::new(std::ptr::from_ref(self.graph).cast_mut());
-        let body = ErasedBody::new(move |worker: &WorkerCore| {
+        let body = move |worker: &WorkerCore| {
             let context = Context {
                 // SAFETY: the pool keeps its cores for as long as it keeps its nodes, and this ticket is in one of them.
                 graph: unsafe { &*graph.into_inner() },
@@ -235,7 +235,7 @@ impl Context<'_> {
                 outside: None,
             };
             context.help(worker);
-        });
+        };
         let description = Description {
             name: "ticket",
             index: 0,
@@ -243,8 +243,10 @@ impl Context<'_> {
         };
         // SAFETY: the node is free and this thread's; the ticket belongs to no graph; its body borrows nothing. A `Ticket` is a node whose
         // body is called with a `WorkerCore`.
-        let (_, ticket) =
-            unsafe { node.fill(std::ptr::null(), &Ticket::KIND, description, 0, 0, body) };
+        let (_, ticket) = unsafe {
+            let take = || self.borrow_node();
+            node.fill::<Ticket, WorkerCore, _>(std::ptr::null(), &description, (0, 0), take, body)
+        };
         self.dispatch(ticket.expect("a ticket waits for nothing"));
     }
 
@@ -281,7 +283,13 @@ impl Executable for Ticket {
         let node = unsafe { NodeRef::from_header(header) };
         let graphs = &worker.pool().graphs;
         graphs.drop_ticket();
-        drop(node.end());
+        // SAFETY: the ticket has run, and ends here only.
+        unsafe {
+            node.end(
+                |_| (),
+                |lent| worker.graph.give_borrowed(&graphs.slab, lent),
+            )
+        };
         worker.graph.give_node(&graphs.slab, node);
     }
 }

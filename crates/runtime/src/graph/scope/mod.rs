@@ -92,9 +92,11 @@ impl<'scope> Scope<'scope> {
         }
     }
 
+    /// By reference: a copy of what was stored a moment ago, in words, would be loaded in pairs of words, for which a processor has to wait
+    /// until they have left its store buffer.
     #[inline]
-    fn context(&self) -> Context<'_> {
-        self.context
+    fn context(&self) -> &Context<'_> {
+        &self.context
     }
 
     /// Returns the builder of a task called `name`, which [`TaskBuilder::register`] completes. Messages, traces and pictures show the name.
@@ -113,7 +115,7 @@ impl<'scope> Scope<'scope> {
     /// - [`GraphError::Forked`] in a child process;
     /// - [`GraphError::SurplusResolve`] if the task has no unresolved count. The whole graph then fails with that error, too.
     pub fn resolve(&self, task: Token) -> Result<(), GraphError> {
-        resolver::resolve(self.context(), task)
+        resolver::resolve(*self.context(), task)
     }
 
     /// Makes `task`, which is not ready yet, wait for `other` as well.
@@ -137,7 +139,9 @@ impl<'scope> Scope<'scope> {
             watch.resolves(task.run_id, task.id());
             watch.edge(task.run_id, other.id(), task.id());
         });
-        if !other.node.add_successor(other.generation, task.node)
+        let take = || context.borrow_node();
+        // SAFETY: a node that was taken is free, and this thread's.
+        if !unsafe { (other.node).add_successor(other.generation, task.node, take) }
             && let Some(ready) = task.node.drop_edges(1)
         {
             context.activate(ready);
@@ -150,7 +154,7 @@ impl<'scope> Scope<'scope> {
     /// it as its result, or a program forgets one, [`Pool::scope`] never returns. If no worker has anything to run for some seconds, the
     /// tasks that wait are named on standard error.
     pub fn resolver(&self) -> Resolver {
-        Resolver::new(self.context())
+        Resolver::new(*self.context())
     }
 
     /// Stops the graph: tasks that have not started are dropped, and [`Pool::scope`] returns [`GraphError::Cancelled`]. Graphs that its

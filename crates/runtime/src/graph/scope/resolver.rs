@@ -120,7 +120,7 @@ fn surplus_name(graph: &GraphCore, task: Token) -> String {
         // The node is not touched: its pool may be gone.
         return "of another graph".to_owned();
     }
-    let _ends_later = task.node.successors();
+    let _ends_later = task.node.waiting();
     if task.node.generation() == task.generation {
         // SAFETY: a token exists only for a filled node, and the lock keeps the task from ending.
         unsafe { task.node.view() }.to_string()

@@ -68,17 +68,17 @@ impl Executable for Task {
             let node = NodeRef::from_header(header);
             (node, &*node.graph())
         };
-        let pool = worker.pool();
-        let waiting = node.end();
-        worker.graph.give_node(&pool.graphs.slab, node);
-        graph.count_open(Some(worker), -1);
-        let ready = waiting.into_iter().filter_map(|next| next.drop_edges(1));
+        let slab = &worker.pool().graphs.slab;
         let more = {
             let mut released = worker.released.borrow_mut();
             let before = released.len();
-            released.extend(ready);
+            let release = |next: NodeRef| released.extend(next.drop_edges(1));
+            // SAFETY: the task has run, and ends here only.
+            unsafe { node.end(release, |lent| worker.graph.give_borrowed(slab, lent)) };
             released.len() - before
         };
+        worker.graph.give_node(slab, node);
+        graph.count_open(Some(worker), -1);
         graph.exchange(worker, more);
     }
 }
@@ -104,7 +104,8 @@ pub(in crate::graph) fn discard(pool: &PoolShared, nodes: &[NodeRef]) {
             // This is a child process, forked in that drop. The other tasks are the parent's; here they are leaked.
             return;
         }
-        drop(node.end());
+        // SAFETY: the task's body was taken, and it ends here only: no worker ends it.
+        unsafe { node.end(|_| (), |lent| free.push(lent)) };
         if !node.is_used_up() {
             free.push(*node);
         }

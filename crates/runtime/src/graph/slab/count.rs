@@ -14,7 +14,7 @@ pub(crate) const MAX_COUNT: u32 = (1 << EDGE_BITS) - 2;
 /// A dependency count and a generation in one word.
 ///
 /// From the lowest bit: 20 bits of unresolved edges (the *guard*, which the registration holds until it is complete, counts as one),
-/// 20 bits of unresolved `resolve`s, and the lower 24 bits of the generation. Because all are in one word, a `resolve` with an old token
+/// 20 bits of unresolved `resolve`s, and 24 bits for the generation. Because all are in one word, a `resolve` with an old token
 /// fails instead of changing the count of a later task in the same node. A node in which 2^24 tasks have lived serves no other.
 pub(super) struct Count(AtomicU64);
 
@@ -28,10 +28,10 @@ impl Count {
         Count(AtomicU64::new(Self::generation_bits(generation)))
     }
 
-    /// Returns whether this generation looks like the first one.
+    /// Returns the generation, as far as it is kept: 0 if as many tasks have lived in the node as can.
     #[inline]
-    pub(super) fn wraps_at(generation: u32) -> bool {
-        Self::generation_bits(generation) == 0
+    pub(super) fn generation(&self) -> u32 {
+        (self.0.load(Ordering::Acquire) >> (EDGE_BITS + RESOLVE_BITS)) as u32
     }
 
     #[inline]
@@ -56,7 +56,8 @@ impl Count {
         );
     }
 
-    /// The node is free again; `generation` is that of its next task.
+    /// The node is free again; `generation` is that of its next task. Release: a thread that finds the last task ended sees its writes.
+    #[inline]
     pub(super) fn close(&self, generation: u32) {
         self.0
             .store(Self::generation_bits(generation), Ordering::Release);

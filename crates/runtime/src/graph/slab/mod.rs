@@ -6,9 +6,33 @@
 //!
 //! After a burst most nodes are free. [`Slab::trim`] gives the memory behind whole chunks of them back to the system: their addresses stay
 //! good, and read as zero. No task has generation 0, so a stale [`NodeRef`] finds the task ended, as before.
+//!
+//! # Who may do what with a node
+//!
+//! | a node is | and belongs to | who has no more than a token |
+//! |---|---|---|
+//! | free | the slab's list, under its lock, or the thread that took it | *looks*: loads count and graph, finds the list empty |
+//! | lent: a [`Block`](crate::executable::Block) of a task | that task | looks |
+//! | filled, and waits | the registering thread until it drops the guard, then nobody | subtracts from the count; *waits* |
+//! | ready, or runs | the owner of its one `Ready`, later of the `Runnable` | waits |
+//! | ended | the worker that ended it, until it frees it | looks |
+//!
+//! Who waits locks the list, compares the generation, and then adds to the list, or reads header and description.
+//!
+//! - *One right for each task.* The operation that takes the count to zero gets it, and nothing raises a count of zero but `fill`, of a
+//!   free node. What the registering thread wrote is visible to it: the count's operations are AcqRel (or there was no count, and the
+//!   queue through which the right goes orders the two). So header, description and closure are written and read by one thread at a time,
+//!   or only read.
+//! - *A task ends under the list's lock.* There its generation rises, and the list is taken. Whoever locks later sees the generation and
+//!   leaves the node alone; whoever locked before has added a task that the end releases. Behind the lock the places of the list are the
+//!   ending thread's.
+//! - *A task is dropped without a run* ([`discard`](super::scope::discard)) only when the run of its graph is over: no thread then has a
+//!   right to run it, nor an edge or resolve left to subtract.
+//! - *Cancelled and panicked tasks* go the same way as others: their closure is dropped in place of the call, or has been consumed by it.
 
 mod count;
 mod node;
+mod waiting;
 
 pub(crate) use count::{MAX_COUNT, Surplus};
 pub(crate) use node::NodeRef;
@@ -26,9 +50,9 @@ const CHUNK: usize = 256;
 const PAGE: usize = 4096;
 
 /// The most free nodes whose memory is kept, 16 MiB.
-const KEPT: usize = if cfg!(any(test, miri)) { 4 } else { 256 } * CHUNK;
+const KEPT: usize = if cfg!(any(test, miri)) { 4 } else { 512 } * CHUNK;
 
-/// The least time between two times at which memory is given back: it costs the next burst a page fault for sixteen nodes, and bursts may
+/// The least time between two times at which memory is given back: it costs the next burst a page fault for 32 nodes, and bursts may
 /// follow each other.
 const RARELY: Duration = if cfg!(test) {
     Duration::ZERO
@@ -139,6 +163,16 @@ impl Slab {
         cache.extend(inner.free.drain(keep..));
     }
 
+    /// Takes the last node out of `cache`, and prefetches the one before it.
+    #[inline]
+    pub(super) fn pop(cache: &mut Vec<NodeRef>) -> NodeRef {
+        let node = cache.pop().expect("just refilled");
+        if let Some(next) = cache.last() {
+            next.prefetch();
+        }
+        node
+    }
+
     /// Returns a free node, for a thread without a cache.
     pub(crate) fn take_one(&self) -> NodeRef {
         if let Some(node) = self.inner.lock().free.pop() {
@@ -208,6 +242,9 @@ impl Slab {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::executable::{Description, Executable, Header};
+    use crate::worker::WorkerCore;
+    use tanada_policy::Hints;
 
     /// Takes and returns `number` nodes.
     fn take(slab: &Slab, number: usize) -> Vec<NodeRef> {
@@ -216,6 +253,34 @@ mod tests {
             slab.refill(&mut nodes, CHUNK);
         }
         nodes
+    }
+
+    /// A thing that nothing runs.
+    struct Idle;
+
+    impl Executable for Idle {
+        const OBSERVED: bool = false;
+        unsafe fn run_body(_: NonNull<Header>, _: &WorkerCore) {}
+        unsafe fn finish(_: NonNull<Header>, _: &WorkerCore) {}
+    }
+
+    /// A task lives in this free node and ends. It has a description that lies in the block of another free node.
+    fn live(node: NodeRef, lent: NodeRef) {
+        let description = Description {
+            name: "idle",
+            index: 0,
+            hints: Hints::default().with_depth(1),
+        };
+        // SAFETY: both nodes are this thread's, the body borrows nothing, and no policy gets the right to run it.
+        unsafe {
+            let graph = std::ptr::null();
+            let _never_run =
+                node.fill::<Idle, (), _>(graph, &description, (0, 0), || lent, |()| ());
+            node.take_body().expect("it was filled").discard();
+            let mut back = Vec::new();
+            node.end(|_| (), |block| back.push(block));
+            assert_eq!(back, [lent], "the description");
+        }
     }
 
     /// Returns the bytes of this chunk that are in memory.
@@ -236,12 +301,14 @@ mod tests {
         let mut tokens = Vec::new();
         for round in 0..3 {
             let mut nodes = take(&slab, number);
+            let lent = nodes.pop().expect("many");
             for node in &nodes {
                 let new = (node.address(), node.generation());
                 assert!(node.generation() > 0 && !node.is_used_up());
                 tokens.push((*node, new.1));
-                drop(node.end());
+                live(*node, lent);
             }
+            nodes.insert(0, lent);
             // One node is not free: its chunk stays.
             let used = nodes.pop().expect("many");
             slab.give_back(&mut nodes, 0);
@@ -258,7 +325,10 @@ mod tests {
             }
             drop(inner);
             for (node, generation) in &tokens {
-                assert!(!node.add_successor(*generation, used));
+                // SAFETY: no node is taken.
+                let waits =
+                    unsafe { node.add_successor(*generation, used, || panic!("of an ended task")) };
+                assert!(!waits);
                 assert!(!node.try_add_edge(*generation));
                 assert!(node.resolve(*generation).is_err());
             }
@@ -272,6 +342,91 @@ mod tests {
         let all = seen.len();
         seen.dedup();
         assert_eq!(seen.len(), all);
+    }
+
+    /// Two threads let tasks wait for tasks that a third ends, whose nodes it uses again at once, for tasks and as blocks. Miri and the
+    /// sanitizers look at what the test cannot see; it sees that each task that waits is released once.
+    #[test]
+    fn tokens_of_nodes_that_are_used_again() {
+        use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+        let rounds = if cfg!(miri) { 30 } else { 20_000 };
+        let mut lent = 0;
+        let slab = Slab::default();
+        let node = slab.take_one();
+        let (token, over) = (AtomicU64::new(0), AtomicUsize::new(0));
+        let (waited, released) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    let (mut last, mut added_to) = (0, 0);
+                    while over.load(Ordering::Relaxed) == 0 {
+                        let generation = token.load(Ordering::Acquire) as u32;
+                        added_to = if generation == last { added_to } else { 0 };
+                        last = generation;
+                        if added_to == 10 {
+                            std::hint::spin_loop();
+                            std::thread::yield_now();
+                            continue;
+                        }
+                        let waits = slab.take_one();
+                        // SAFETY: each node is free and this thread's. A task that waits is never run: it stands for itself.
+                        let added =
+                            unsafe { node.add_successor(generation, waits, || slab.take_one()) };
+                        match added {
+                            true => {
+                                added_to += 1;
+                                waited.fetch_add(1, Ordering::Relaxed);
+                            }
+                            false => slab.give_back(&mut vec![waits], 0),
+                        }
+                    }
+                });
+            }
+            for _ in 0..rounds {
+                let large = [u64::from(node.generation()); 8];
+                let (ran, mut free) = (AtomicUsize::new(0), Vec::new());
+                let body = {
+                    let ran = &ran;
+                    move |(): &()| _ = ran.fetch_add(large.len(), Ordering::Relaxed)
+                };
+                let description = Description {
+                    name: "again",
+                    index: 0,
+                    hints: Hints::default().with_depth(1),
+                };
+                // SAFETY: the node is this thread's, and so is what is taken; the body is called before what it borrows ends, and no policy
+                // gets the right to run it.
+                unsafe {
+                    let (graph, one) = (std::ptr::null(), (0, 1));
+                    let take = || slab.take_one();
+                    let (generation, _) =
+                        node.fill::<Idle, (), _>(graph, &description, one, take, body);
+                    token.store(generation.into(), Ordering::Release);
+                    if !cfg!(miri) {
+                        (0..generation % 64).for_each(|_| std::hint::spin_loop());
+                    }
+                    std::thread::yield_now();
+                    // The guard, and the resolve.
+                    assert!(node.drop_edges(1).is_none());
+                    let _never_run = node.resolve(generation).expect("one").expect("the last");
+                    node.take_body().expect("it was filled").call(&());
+                    let mut blocks = Vec::new();
+                    let release = |waits: NodeRef| {
+                        released.fetch_add(1, Ordering::Relaxed);
+                        free.push(waits);
+                    };
+                    node.end(release, |block| blocks.push(block));
+                    lent += blocks.len();
+                    free.append(&mut blocks);
+                }
+                assert_eq!(ran.into_inner(), large.len());
+                slab.give_back(&mut free, 0);
+            }
+            over.store(1, Ordering::Relaxed);
+        });
+        assert!(lent >= 2 * rounds, "closures and descriptions");
+        assert_eq!(waited.into_inner(), released.into_inner());
     }
 
     #[test]

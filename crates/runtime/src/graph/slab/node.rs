@@ -1,51 +1,58 @@
 //! One node: the place of a dynamic task or a ticket.
 
 use super::count::{Count, Surplus};
+use super::waiting::{PLACES_AT, Waiting, WaitingTasks};
 use crate::executable::{
-    BodyTable, BodyWords, DESCRIPTION_AT, Description, ErasedBody, Header, Kind,
+    BRIEF_AT, Block, BodyWords, Brief, Description, ErasedBody, Executable, Form, Header, Stored,
+    With, block_of,
 };
 use crate::graph::GraphCore;
 use crate::observer::TaskView;
-use parking_lot::{Mutex, MutexGuard};
-use smallvec::SmallVec;
+use crate::prefetch::prefetch;
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use tanada_policy::Ready;
 
-/// A node of a pool.
+/// A node of a pool, on two cache lines.
 ///
-/// [`NodeRef::fill`] writes `header`, `description`, `table` and `body` before it opens the count. The thread that runs the task reads
-/// them; the release and acquire operations of the count order the two, or those of the queue through which the right goes. Error
-/// messages read `header` and `description`, too: under the lock of `successors`, or after the run.
+/// [`NodeRef::fill`] writes `header`, `brief` and `body` before it opens the count. The thread that runs the task reads them; the release
+/// and acquire operations of the count order the two, or those of the queue through which the right goes. Error messages read `header` and
+/// `brief`, too: while `waiting` is locked, or after the run.
+///
+/// The count also holds the number of the node's task. It changes when the task ends, while `waiting` is locked; from then on no task can
+/// begin to wait for it.
 #[repr(C, align(64))]
 pub(crate) struct Node {
     header: UnsafeCell<MaybeUninit<Header>>,
     count: Count,
     graph: AtomicPtr<GraphCore>,
-    /// Raised when the task ends; from then on no task can begin to wait for it. Changes only under the lock of `successors`.
-    generation: AtomicU32,
-    table: UnsafeCell<Option<&'static BodyTable>>,
-    description: OwnLine<UnsafeCell<MaybeUninit<Description>>>,
+    brief: UnsafeCell<MaybeUninit<Brief>>,
+    waiting: Waiting,
     body: UnsafeCell<MaybeUninit<BodyWords>>,
-    successors: Mutex<Successors>,
 }
 
-/// A value on a cache line of its own.
-#[repr(align(64))]
-struct OwnLine<T>(T);
+const _: () = assert!(std::mem::offset_of!(Node, brief) == BRIEF_AT && size_of::<Node>() == 128);
 
-const _: () =
-    assert!(std::mem::offset_of!(Node, description) == DESCRIPTION_AT && size_of::<Node>() == 256);
+/// Where a node that is lent as a [`Block`] has it: from the places of its list to its end. Nobody looks at these while the node is free,
+/// not even a thread with a token of an ended task: that finds the list empty, or does not look.
+const BLOCK_AT: usize = std::mem::offset_of!(Node, waiting) + PLACES_AT;
+
+const _: () = assert!(BLOCK_AT + size_of::<Block>() == size_of::<Node>());
+
+const _: () = assert!(
+    size_of::<Description>() <= size_of::<Block>()
+        && align_of::<Description>() <= align_of::<Block>()
+);
+
+/// What a header's `short` says: the closure lies in a block.
+const CLOSURE_IN_BLOCK: u8 = 1;
 
 // SAFETY: the `UnsafeCell`s pass from the registering thread to the running one as the type's comment says; bodies are `Send`.
 unsafe impl Send for Node {}
 // SAFETY: no two threads use the cells at the same time (see the type's comment); all else is `Sync`.
 unsafe impl Sync for Node {}
-
-/// The tasks that wait for one task. As many are stored in place as fit into the last cache line of a node.
-pub(crate) type Successors = SmallVec<[NodeRef; 6]>;
 
 /// A pointer to a node of a live pool. A copy carries no right to run the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +75,14 @@ impl NodeRef {
         unsafe { self.0.as_ref() }
     }
 
+    /// Prefetches the node: one that is about to be filled, or whose list a task is about to be put into.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        let node = self.0.as_ptr().cast_const();
+        prefetch(node);
+        prefetch(node.cast::<u8>().wrapping_add(64));
+    }
+
     /// Returns the node with this header.
     ///
     /// # Safety
@@ -79,38 +94,86 @@ impl NodeRef {
 
     /// Makes a free node a task, which becomes ready when `resolves` resolves have come and `edges` edges and the guard are dropped. If
     /// there are none of the two, there is no guard, and the task is ready at once. Returns the task's generation, and the right to run it
-    /// if it is ready.
+    /// if it is ready. What has no room in the node goes into the blocks of free nodes that `take` returns; they are lent until the task
+    /// ends.
     ///
     /// # Safety
-    /// This thread alone holds the free node. `graph` is null or outlives the task, and whatever `body` borrows outlives the task.
-    /// Things of kind `kind` are nodes, and call the body with the type that it was erased with.
-    pub(crate) unsafe fn fill(
+    /// This thread alone holds the free node, and those that `take` returns. `graph` is null or outlives the task, and whatever `body`
+    /// borrows outlives the task. Things of type `K` are nodes, and call the body with a `C`.
+    #[inline]
+    pub(crate) unsafe fn fill<K, C, F>(
         &self,
         graph: *const GraphCore,
-        kind: &'static Kind,
-        description: Description,
-        edges: u32,
-        resolves: u32,
-        body: ErasedBody,
-    ) -> (u32, Option<Ready>) {
+        description: &Description,
+        (edges, resolves): (u32, u32),
+        take: impl Fn() -> NodeRef,
+        body: F,
+    ) -> (u32, Option<Ready>)
+    where
+        K: Executable,
+        F: FnOnce(&C) + Send,
+    {
         let node = self.get();
-        let (table, words) = body.into_parts();
+        let (form, brief) = match Brief::of(description) {
+            Some(brief) => (Form::Brief, brief),
+            None => (Form::Apart, Self::apart(take(), description)),
+        };
+        let short = match Stored::<C, F>::NEEDS_BLOCK {
+            true => CLOSURE_IN_BLOCK,
+            false => 0,
+        };
+        let kind = &With::<K, C, F>::KIND;
+        // Only a brief thing has its index there.
+        let index = description.index as u32;
         // SAFETY: this thread alone holds the node (caller), so no other thread reads or writes these cells.
         unsafe {
-            (*node.description.0.get()).write(description);
-            (*node.header.get()).write(Header::new(kind, description.hints, 0, 0));
-            *node.table.get() = Some(table);
-            (*node.body.get()).write(words);
+            (*node.header.get()).write(Header::new(kind, form, &description.hints, short, index));
+            (*node.brief.get()).write(brief);
+            Stored::<C, F>::store(self.words(), || take().block(), body);
         }
+        node.waiting.fill();
         node.graph.store(graph.cast_mut(), Ordering::Release);
-        // Relaxed: no other thread changes the generation of a free node.
-        let generation = node.generation.load(Ordering::Relaxed);
+        let generation = node.count.generation();
         if edges == 0 && resolves == 0 {
             // The count of a free node is zero already, and says the right things: nothing to resolve, too late for an edge.
             return (generation, Some(self.ready()));
         }
         node.count.open(generation, edges, resolves);
         (generation, None)
+    }
+
+    /// Stores a description in the block of a free node of this thread.
+    #[cold]
+    fn apart(node: NodeRef, description: &Description) -> Brief {
+        let place = node.block().cast::<Description>();
+        // SAFETY: a description fits (asserted above), and nobody else uses the block of a free node.
+        unsafe { place.write(*description) };
+        Brief::apart(place)
+    }
+
+    /// Returns the block of this node, for the one thread that holds the node while it is free, or for whom the node was lent to.
+    #[inline]
+    pub(super) fn block(&self) -> NonNull<Block> {
+        // SAFETY: inside of the node (asserted above).
+        unsafe { self.0.byte_add(BLOCK_AT).cast() }
+    }
+
+    /// Returns the node that this is the block of.
+    ///
+    /// # Safety
+    /// The pointer is from [`NodeRef::block`].
+    #[inline]
+    unsafe fn of_block<T>(block: NonNull<T>) -> Self {
+        // SAFETY: the node begins so far before (caller).
+        NodeRef(unsafe { block.byte_sub(BLOCK_AT) }.cast())
+    }
+
+    /// Returns the place of the closure.
+    #[inline]
+    fn words(&self) -> NonNull<BodyWords> {
+        // SAFETY: a part of the node.
+        let words = unsafe { &raw mut (*self.0.as_ptr()).body };
+        NonNull::new(words.cast()).expect("a part of the node")
     }
 
     /// Adds an edge, unless the task is ready or has ended. Returns whether the edge was added.
@@ -150,66 +213,95 @@ impl NodeRef {
         self.0.as_ptr() as usize
     }
 
-    /// Returns the number of the node's present task among all tasks of this node. It stays while [`NodeRef::successors`] is locked.
+    /// Returns the number of the node's present task among all tasks of this node. It stays while [`NodeRef::waiting`] is locked.
     #[inline]
     pub(crate) fn generation(&self) -> u32 {
-        self.get().generation.load(Ordering::Acquire)
+        self.get().count.generation()
     }
 
     /// Locks and returns the list of the tasks that wait for this task.
-    pub(crate) fn successors(&self) -> MutexGuard<'_, Successors> {
-        self.get().successors.lock()
+    pub(crate) fn waiting(&self) -> WaitingTasks<'_> {
+        self.get().waiting.lock()
     }
 
-    /// Makes `waiting` wait for the task `generation` of this node, unless that has ended. Returns whether it waits.
+    /// Makes `waiting` wait for the task `generation` of this node, unless that has ended. Returns whether it waits. A list that is long
+    /// gets the blocks of nodes that `take` returns.
+    ///
+    /// # Safety
+    /// A node that `take` returns is free and this thread's.
     #[inline]
-    pub(crate) fn add_successor(&self, generation: u32, waiting: NodeRef) -> bool {
-        // A generation comes back after 2^32 tasks of one node. Until then another generation means that the task has ended, and the
-        // Acquire load makes its writes visible, so that no lock is needed.
+    pub(crate) unsafe fn add_successor(
+        &self,
+        generation: u32,
+        waiting: NodeRef,
+        take: impl FnOnce() -> NodeRef,
+    ) -> bool {
+        // No generation of a node comes back. Another one means that the task has ended, and the Acquire load makes its writes visible, so
+        // that no lock is needed.
         if self.generation() != generation {
             return false;
         }
-        let mut successors = self.successors();
+        let mut list = self.waiting();
         let waits = self.generation() == generation;
         if waits {
-            successors.push(waiting);
+            // SAFETY: the caller says so.
+            unsafe { list.push(waiting, take) };
         }
         waits
     }
 
-    /// Takes the body out of the node and returns it, unless it was taken before.
+    /// Takes the body out of the node and returns it, unless it was taken before. It lies in the node until it was used.
     ///
     /// # Safety
     /// The node is filled. The caller has the right to run the task, or knows that no worker runs it now or later.
     #[inline]
     pub(crate) unsafe fn take_body(&self) -> Option<ErasedBody> {
         let node = self.get();
-        // SAFETY: no other thread uses the cells (caller); `fill` wrote both, and `take` lets them be joined only once.
+        if !node.waiting.take_body() {
+            return None;
+        }
+        // SAFETY: no other thread uses the cells (caller); `fill` wrote them for each other.
         unsafe {
-            let table = (*node.table.get()).take()?;
-            let words = (*node.body.get()).assume_init_read();
-            Some(ErasedBody::from_parts(table, words))
+            let table = (*node.header.get()).assume_init_ref().body()?;
+            Some(ErasedBody::at(table, self.words()))
         }
     }
 
-    /// Ends the task: its tokens become stale. Returns the tasks that wait for it.
+    /// Ends the task: its tokens become stale. Calls `release` with each task that waits for it, in the order in which they began to, and
+    /// `free` with each node that was lent to it, which is free again and this thread's.
+    ///
+    /// # Safety
+    /// The node is filled, its body was used, and this is called once for the task.
     #[inline]
-    pub(crate) fn end(&self) -> Successors {
+    pub(crate) unsafe fn end(&self, release: impl FnMut(NodeRef), mut free: impl FnMut(NodeRef)) {
         let node = self.get();
-        let mut successors = node.successors.lock();
-        let generation = node.generation.load(Ordering::Relaxed).wrapping_add(1);
-        // Release: a thread that finds the task ended sees its writes.
-        node.generation.store(generation, Ordering::Release);
-        node.count.close(generation);
+        let mut list = node.waiting.lock();
+        let generation = node.count.generation() + 1;
         node.graph.store(std::ptr::null_mut(), Ordering::Release);
-        std::mem::take(&mut successors)
+        node.count.close(generation);
+        let taken = list.take();
+        drop(list);
+        // SAFETY: header, brief and words are written, and nobody writes them before the node is free: only this thread frees it. Error
+        // messages read header and description while the list is locked and has not been closed, so nobody reads the blocks any more.
+        unsafe {
+            let header = (*node.header.get()).assume_init_ref();
+            if header.form() == Form::Apart {
+                let brief = (*node.brief.get()).assume_init_ref();
+                free(Self::of_block(brief.place()));
+            }
+            if header.short & CLOSURE_IN_BLOCK != 0 {
+                free(Self::of_block(block_of(self.words())));
+            }
+        }
+        // SAFETY: nobody adds to the list of a task that has ended, and this thread alone fills the node again.
+        unsafe { node.waiting.each(taken, release, free) };
     }
 
-    /// Returns whether this free node must serve no other task: the next one would have the number of a task of long ago, as far as
-    /// [`Count`] keeps it, and tokens of that one would be taken for its own.
+    /// Returns whether this free node must serve no other task: the next one would have the number of a task of long ago, and tokens of
+    /// that one would be taken for its own.
     #[inline]
     pub(crate) fn is_used_up(&self) -> bool {
-        Count::wraps_at(self.generation())
+        self.generation() == 0
     }
 
     /// Makes the memory of a node that has been [given back to the system](super::Chunk) a free node again, whose next task is number
@@ -220,16 +312,11 @@ impl NodeRef {
     /// only.
     pub(super) unsafe fn renew(&self, generation: u32) {
         let node = self.0.as_ptr();
-        // SAFETY: no other thread uses these cells (caller), and what they held owned nothing: the last task has ended. Threads with old
-        // tokens load the atomics only.
-        unsafe {
-            (&raw mut (*node).table).write(UnsafeCell::new(None));
-            (&raw mut (*node).successors).write(Mutex::default());
-        }
+        // SAFETY: no other thread uses the list (caller), which is empty: the last task has ended.
+        unsafe { (&raw mut (*node).waiting).write(Waiting::default()) };
         let node = self.get();
         node.graph.store(std::ptr::null_mut(), Ordering::Relaxed);
         node.count.close(generation);
-        node.generation.store(generation, Ordering::Release);
     }
 
     /// Returns what error messages say of the task.
@@ -237,7 +324,7 @@ impl NodeRef {
     /// # Safety
     /// The node is filled, and no thread fills or ends it during the call.
     pub(crate) unsafe fn view(&self) -> TaskView {
-        // SAFETY: the node is filled (caller), so header and description are written.
+        // SAFETY: the node is filled (caller), so header and brief are written.
         unsafe { Header::view(self.0.cast()) }
     }
 }
@@ -253,11 +340,9 @@ impl Node {
             header: UnsafeCell::new(MaybeUninit::uninit()),
             count: Count::closed(FIRST),
             graph: AtomicPtr::default(),
-            generation: AtomicU32::new(FIRST),
-            table: UnsafeCell::new(None),
-            description: OwnLine(UnsafeCell::new(MaybeUninit::uninit())),
+            brief: UnsafeCell::new(MaybeUninit::uninit()),
+            waiting: Waiting::default(),
             body: UnsafeCell::new(MaybeUninit::uninit()),
-            successors: Mutex::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The closures of a template, packed one behind the other.
 
 use super::TemplateTask;
+use crate::prefetch::prefetch;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicPtr;
 
@@ -24,6 +25,12 @@ unsafe impl<A> Send for Body<'_, A> {}
 unsafe impl<A> Sync for Body<'_, A> {}
 
 impl<A> Body<'_, A> {
+    /// Prefetches what the closure holds.
+    #[inline]
+    pub(super) fn prefetch(self) {
+        prefetch(self.0.as_ptr().cast::<u8>());
+    }
+
     /// Calls the closure.
     ///
     /// # Safety

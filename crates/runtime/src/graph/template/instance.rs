@@ -176,11 +176,16 @@ impl<A: Sync> Instance<'_, A> {
                 };
                 let rooms = &self.rooms[..self.rooms.len().min(args.len().max(1))];
                 core.activate(rooms.len() - 1);
+                let shares = context.shares();
                 for room in rooms {
+                    if let Some(workers) = shares {
+                        // SAFETY: no run goes on in the room, which is exclusively borrowed with the instance.
+                        unsafe { Room::make_shares(room.0, workers) };
+                    }
                     // SAFETY: the graph has begun and counts this room as active; no run goes on in it. This call waits for the end of
                     // the graph, so `batch`, its arguments, the template and the room stay; and `A` is `Sync`.
                     unsafe {
-                        room.room().begin(&core, pool, &batch, |task| {
+                        room.room().begin(&core, pool, &batch, shares, |task| {
                             roots.push(task);
                             // As many as there is room for: this allocates nothing.
                             if roots.len() == roots.capacity() {

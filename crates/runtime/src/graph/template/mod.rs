@@ -5,6 +5,7 @@
 mod bodies;
 mod instance;
 mod room;
+mod shares;
 
 pub use instance::Instance;
 

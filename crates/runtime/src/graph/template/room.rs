@@ -7,14 +7,21 @@
 //! **Nothing is touched after the last release.** Once the last task of a run is released, or the graph has ended, the waiting thread may
 //! free the room and its nodes. So [`Room::ended`] and [`Room::begin_next`] take pointers instead of references, and read nothing
 //! through them after their last call of `release` or `deactivate`.
+//!
+//! **A chain goes from node to node only.** What [`Room::ended`] releases is a node of this room, unless it has begun a run whose roots go
+//! in [shares](super::shares). It says so ([`Sink::Shares`]), and a share goes to the policy, also if it is the only one.
 
 use super::bodies::Body;
+use super::shares::Shares;
 use super::{Shape, TemplateTask};
-use crate::executable::{self, DESCRIPTION_AT, Description, Executable, Header, foreign_task};
+use crate::executable::{
+    self, DESCRIPTION_AT, Description, Executable, Form, Header, foreign_task,
+};
 use crate::graph::GraphCore;
 use crate::graph::context::Context;
 use crate::graph::observer::{GraphObserver, TaskId};
 use crate::pool::PoolShared;
+use crate::prefetch::prefetch;
 use crate::worker::WorkerCore;
 use crate::worker::held::{Countdown, Settle};
 use std::marker::PhantomData;
@@ -41,10 +48,16 @@ pub(super) struct Room<'env, A> {
     many: Box<[u32]>,
     /// Nodes without dependencies.
     roots: Box<[u32]>,
+    /// What goes to the policy instead of the roots, if the policy treats tasks alike and there are many.
+    pub(super) shares: Shares<'env, A>,
+    /// How many shares the runs of the graph that goes on have; 0: roots go to the policy one by one.
+    dealt: AtomicUsize,
     /// The room's number among all of this process, for observers: an address may become that of another room.
     number: u64,
     /// Number of nodes without successors.
     sinks: usize,
+    /// Whether it has so many nodes that few are in a cache when they become ready.
+    large: bool,
     /// Whether workers hold back the sinks that have ended on them, see [`held`](crate::worker::held).
     holds: bool,
     /// Number of sinks that have not ended.
@@ -54,12 +67,21 @@ pub(super) struct Room<'env, A> {
 /// The least sinks of a graph of which workers hold some back: with fewer, the last worker would find out later that it was the last.
 const MANY_SINKS: usize = 32;
 
+/// The least nodes of a room whose nodes are prefetched: 4 MiB of them, more than most caches of one core. In a smaller one the loads would
+/// cost more than they bring. They do so, too, under a policy that does not go on with what a task makes ready: that runs much later.
+const LARGE: usize = 1 << 15;
+
+/// How many successors ahead of the one that is resolved are prefetched.
+const AHEAD: usize = 8;
+
 /// What has become of a task that ended.
 enum Sink {
     /// It had successors, or was counted.
     No,
     /// It had none, and is to be held back.
     Held,
+    /// It was the last of its run, and what was released are [shares](super::shares) of the next one: not nodes.
+    Shares,
 }
 
 /// The arguments of one call of [`Instance::run_each`](super::Instance::run_each), for one run each.
@@ -87,7 +109,7 @@ const FEW: usize = 3;
 ///
 /// In the header, `short` is the number of successors if that is at most [`FEW`], else [`MANY`]; `long` is the number of dependencies.
 #[repr(C, align(64))]
-struct Node<'env, A> {
+pub(super) struct Node<'env, A> {
     header: Header,
     /// The successors; or, if they are in [`Room::many`], their place and their number.
     next: [u32; FEW],
@@ -96,7 +118,7 @@ struct Node<'env, A> {
     description: Description,
 }
 
-const MANY: u16 = u16::MAX;
+const MANY: u8 = u8::MAX;
 
 impl<A> Node<'_, A> {
     /// Mints and returns the right to run the node.
@@ -128,8 +150,11 @@ impl<'env, A> Room<'env, A> {
             batch: AtomicPtr::default(),
             many: Box::default(),
             roots: shape.roots.clone().into(),
+            shares: Shares::default(),
+            dealt: AtomicUsize::new(0),
             number: ROOMS.fetch_add(1, Ordering::Relaxed),
             sinks: shape.sinks,
+            large: shape.tasks.len() >= LARGE,
             holds: shape.sinks >= MANY_SINKS,
             left: Countdown::default(),
         });
@@ -140,7 +165,7 @@ impl<'env, A> Room<'env, A> {
                 let (short, next) = place(shape.edges.of(at), &mut many);
                 let (kind, hints) = (&NodeKind::<A>::KIND, task.description.hints);
                 Node {
-                    header: Header::new(kind, hints, short, shape.predecessors[at]),
+                    header: Header::new(kind, Form::Beside, &hints, short, shape.predecessors[at]),
                     next,
                     body: task.body,
                     room,
@@ -171,22 +196,42 @@ impl<'env, A> Room<'env, A> {
         }
     }
 
+    /// Makes as many shares as runs on a pool with `workers` workers may have, unless there are as many.
+    ///
+    /// # Safety
+    /// No run goes on in `this`, and no other thread uses it during this call.
+    pub(super) unsafe fn make_shares(this: NonNull<Self>, workers: usize) {
+        // SAFETY: the caller says so.
+        let room = unsafe { &mut *this.as_ptr() };
+        let wanted = Shares::<A>::wanted(workers, room.roots.len());
+        if wanted > room.shares.len() {
+            room.shares = Shares::new(this, wanted);
+        }
+    }
+
     /// Begins the first run of `graph` in this room.
     ///
     /// # Safety
     /// `graph` is a graph of `pool` that has begun and counts this room as active. No run goes on here. `batch`, its arguments, the
-    /// template and this room stay until the graph has ended. The arguments may be shared between threads.
+    /// template and this room stay until the graph has ended. The arguments may be shared between threads. If roots are handed out in
+    /// shares on a pool of `shares` workers, [`Room::make_shares`] was called with that number.
     pub(super) unsafe fn begin(
         &self,
         graph: &GraphCore,
         pool: &PoolShared,
         batch: &Batch<A>,
+        shares: Option<usize>,
         release: impl FnMut(Ready),
     ) {
         let graph = std::ptr::from_ref(graph).cast_mut();
         self.graph.store(graph, Ordering::Relaxed);
         let pool = std::ptr::from_ref(pool).cast_mut();
         self.pool.store(pool, Ordering::Relaxed);
+        let dealt = match shares {
+            Some(workers) => Shares::<A>::wanted(workers, self.roots.len()),
+            None => 0,
+        };
+        self.dealt.store(dealt, Ordering::Relaxed);
         let batch = std::ptr::from_ref(batch).cast_mut();
         self.batch.store(batch, Ordering::Relaxed);
         // SAFETY: the graph has begun, and no node runs (caller).
@@ -213,6 +258,12 @@ impl<'env, A> Room<'env, A> {
         unsafe { self.first.add(at as usize).as_ref() }
     }
 
+    /// Returns the root at place `at` among the roots.
+    #[inline]
+    pub(super) fn root(&self, at: usize) -> &Node<'env, A> {
+        self.node(self.roots[at])
+    }
+
     /// Returns the successors of `node`.
     #[inline]
     fn successors<'a>(&'a self, node: &'a Node<'env, A>) -> &'a [u32] {
@@ -224,12 +275,26 @@ impl<'env, A> Room<'env, A> {
         }
     }
 
+    /// Prefetches what is needed to resolve a dependency of the node at place `at`, and to make it ready.
+    #[inline]
+    fn prefetch(&self, at: u32) {
+        prefetch(&raw const self.unresolved[at as usize]);
+        prefetch(std::ptr::from_ref(self.node(at)));
+    }
+
+    /// Prefetches what the end of `node` will need, whose body is about to run.
+    #[inline]
+    fn prefetch_successors(&self, node: &Node<'env, A>) {
+        let successors = self.successors(node).iter().take(AHEAD);
+        successors.for_each(|&next| self.prefetch(next));
+    }
+
     /// Resolves one dependency of the node at place `at`. Returns the right to run the node if it was the last.
     ///
     /// # Safety
     /// A run goes on in which the caller has ended a predecessor of the node, and resolves this dependency for the first time.
     #[inline(always)]
-    unsafe fn resolve(&self, at: u32, alone: bool) -> Option<Ready> {
+    unsafe fn resolve<const LARGE: bool>(&self, at: u32, alone: bool) -> Option<Ready> {
         debug_assert!((at as usize) < self.unresolved.len());
         // SAFETY: places come from the template, which has as many tasks as there are counts.
         let unresolved = unsafe { self.unresolved.get_unchecked(at as usize) };
@@ -250,6 +315,9 @@ impl<'env, A> Room<'env, A> {
         // Reset for the next run, which alone resolves this node again. Relaxed: the node's release, its end and the AcqRel countdown of
         // `left` come before that.
         unresolved.store(node.header.long, Ordering::Relaxed);
+        if LARGE {
+            node.body.prefetch();
+        }
         // SAFETY: the last dependency was resolved by this thread, so this is the only right; the node stays until it has run.
         Some(unsafe { node.ready() })
     }
@@ -259,7 +327,7 @@ impl<'env, A> Room<'env, A> {
     /// # Safety
     /// A run goes on in `this`, and this is called once for each of its nodes.
     #[inline(always)]
-    unsafe fn ended(
+    unsafe fn ended<const LARGE: bool>(
         this: NonNull<Self>,
         node: NonNull<Node<'env, A>>,
         alone: bool,
@@ -271,9 +339,13 @@ impl<'env, A> Room<'env, A> {
             (room, room.successors(node.as_ref()))
         };
         let is_sink = successors.is_empty();
-        for &next in successors {
+        for (at, &next) in successors.iter().enumerate() {
+            // A locked instruction waits for all loads before it: without this, for the counts one by one.
+            if LARGE && let Some(&later) = successors.get(at + AHEAD) {
+                room.prefetch(later);
+            }
             // SAFETY: `node` has ended, and each of its edges is resolved once.
-            if let Some(ready) = unsafe { room.resolve(next, alone) } {
+            if let Some(ready) = unsafe { room.resolve::<LARGE>(next, alone) } {
                 release(ready);
             }
         }
@@ -283,13 +355,15 @@ impl<'env, A> Room<'env, A> {
             true if room.holds && room.graph().watch.0.is_none() => Sink::Held,
             true => {
                 // SAFETY: this sink has ended.
-                unsafe { Room::sinks_ended(this, 1, alone, release) };
-                Sink::No
+                match unsafe { Room::sinks_ended(this, 1, alone, release) } {
+                    false => Sink::No,
+                    true => Sink::Shares,
+                }
             }
         }
     }
 
-    /// Counts `number` sinks that have ended. If all have, begins the next run.
+    /// Counts `number` sinks that have ended. If all have, begins the next run. Returns whether it has released shares.
     ///
     /// # Safety
     /// A run goes on in `this`, and each sink is counted once.
@@ -299,7 +373,7 @@ impl<'env, A> Room<'env, A> {
         number: usize,
         alone: bool,
         release: impl FnMut(Ready),
-    ) {
+    ) -> bool {
         // SAFETY: the run is not over before `left` is counted down.
         let left = unsafe { &this.as_ref().left };
         // The only worker of a pool is the only thread that counts down.
@@ -307,10 +381,8 @@ impl<'env, A> Room<'env, A> {
             true => left.end_alone(number),
             false => left.end(number),
         };
-        if last {
-            // SAFETY: every node has a path to a sink, so all nodes have ended.
-            unsafe { Room::begin_next(this, release) };
-        }
+        // SAFETY: every node has a path to a sink, so all nodes have ended.
+        last && unsafe { Room::begin_next(this, release) }
     }
 
     /// Counts sinks that a worker has held back.
@@ -335,24 +407,60 @@ impl<'env, A> Room<'env, A> {
         }
     };
 
-    /// Begins the run with the next argument. Ends the room's part of the graph if there is none.
+    /// Counts `number` sinks that have ended on `worker` later, together with others.
+    ///
+    /// # Safety
+    /// The run of these sinks goes on in `this`, and nothing else counts them.
+    #[inline]
+    pub(super) unsafe fn hold(this: NonNull<Self>, number: usize, worker: &WorkerCore) {
+        let of = this.as_ptr().cast_const().cast();
+        // SAFETY: the caller says so.
+        unsafe { (worker.graph.held).hold(of, number, Self::SETTLE, worker) };
+    }
+
+    /// A share has ended on `worker`, and `sinks` sinks that were not counted.
+    ///
+    /// # Safety
+    /// As [`Room::hold`], of the share, too.
+    pub(super) unsafe fn share_ended(this: NonNull<Self>, sinks: usize, worker: &WorkerCore) {
+        // SAFETY: the run goes on until the share is counted. Else as the caller says.
+        unsafe {
+            match this.as_ref().holds {
+                true => Self::hold(this, sinks + 1, worker),
+                false => {
+                    let mut released = worker.released.borrow_mut();
+                    Self::sinks_ended(this, sinks + 1, worker.alone, |task| released.push(task));
+                }
+            }
+        }
+    }
+
+    /// Begins the run with the next argument. Ends the room's part of the graph if there is none. Returns whether what it has released are
+    /// shares instead of nodes.
     ///
     /// # Safety
     /// The graph has not ended, and all nodes have.
-    unsafe fn begin_next(this: NonNull<Self>, mut release: impl FnMut(Ready)) {
+    unsafe fn begin_next(this: NonNull<Self>, mut release: impl FnMut(Ready)) -> bool {
         // SAFETY: the graph goes on, so the room is alive until `deactivate`, or until its last root has run.
         let room = unsafe { this.as_ref() };
         let graph = room.graph();
         // SAFETY: the call that has begun the graph waits for its end (contract of `begin`).
         if !unsafe { room.set_up_next(graph) } {
             graph.deactivate(1);
-            return;
+            return false;
+        }
+        let dealt = room.dealt.load(Ordering::Relaxed);
+        if dealt > 0 {
+            // SAFETY: `set_up_next` has dealt the shares out for this run, which is not over before each of them has ended.
+            unsafe { room.shares.release(dealt, release) };
+            return true;
         }
         for &root in &room.roots {
             // SAFETY: a root has no dependencies, and only this loop makes it ready. The run is not over before the last root has run, and
             // that is not before this loop has released it.
             release(unsafe { room.node(root).ready() });
         }
+        false
     }
 
     /// Sets the room up for the run with the next argument. Returns whether there is one and the graph goes on.
@@ -370,7 +478,12 @@ impl<'env, A> Room<'env, A> {
         // SAFETY: `at` is inside of the slice.
         let arg = unsafe { batch.args.add(at) };
         self.arg.store(arg.as_ptr(), Ordering::Relaxed);
-        self.left.start(self.sinks);
+        // Each share counts as a sink.
+        let dealt = self.dealt.load(Ordering::Relaxed);
+        if dealt > 0 {
+            self.shares.deal(dealt, self.roots.len());
+        }
+        self.left.start(self.sinks + dealt);
         graph.watch.tell(|watch| self.report(watch, graph.run_id()));
         true
     }
@@ -401,12 +514,12 @@ impl<'env, A> Room<'env, A> {
 }
 
 /// Returns what a node with these successors has in `short` of its header and in [`Node::next`]. Appends to `many` if they are many.
-fn place(list: &[u32], many: &mut Vec<u32>) -> (u16, [u32; FEW]) {
+fn place(list: &[u32], many: &mut Vec<u32>) -> (u8, [u32; FEW]) {
     let mut next = [0; FEW];
     match next.get_mut(..list.len()) {
         Some(few) => {
             few.copy_from_slice(list);
-            (list.len() as u16, next)
+            (list.len() as u8, next)
         }
         None => {
             let begin = u32::try_from(many.len()).expect("fewer than 2^32 dependencies");
@@ -417,17 +530,20 @@ fn place(list: &[u32], many: &mut Vec<u32>) -> (u16, [u32; FEW]) {
 }
 
 /// The kind of the nodes of instances whose runs take an `A`.
-struct NodeKind<A>(PhantomData<A>);
+pub(super) struct NodeKind<A>(PhantomData<A>);
 
 impl<A> NodeKind<A> {
-    /// Returns the graph of a node that is about to run. Ends the process if that is none of the worker's pool.
+    /// Returns the graph of a run of which something is about to run. Ends the process if that is none of the worker's pool.
     ///
     /// # Safety
-    /// As [`Executable::run_body`] of a node.
+    /// A run goes on in `room` until what is about to run has ended.
     #[inline(always)]
-    unsafe fn enter<'a>(node: NonNull<Node<'_, A>>, worker: &WorkerCore) -> &'a GraphCore {
-        // SAFETY: the caller says so; the room goes on with the node's run.
-        let room = unsafe { node.as_ref().room.as_ref() };
+    pub(super) unsafe fn enter<'a>(
+        room: NonNull<Room<'_, A>>,
+        worker: &WorkerCore,
+    ) -> &'a GraphCore {
+        // SAFETY: the caller says so.
+        let room = unsafe { room.as_ref() };
         if !std::ptr::eq(room.pool.load(Ordering::Relaxed), worker.pool()) {
             // A policy has kept the task and handed it to another pool.
             foreign_task();
@@ -441,12 +557,19 @@ impl<A> NodeKind<A> {
     /// # Safety
     /// As [`Executable::run_body`] of a node.
     #[inline(always)]
-    unsafe fn call(node: NonNull<Node<'_, A>>, graph: &GraphCore, worker: &WorkerCore) {
+    unsafe fn call<const LARGE: bool>(
+        node: NonNull<Node<'_, A>>,
+        graph: &GraphCore,
+        worker: &WorkerCore,
+    ) {
         if graph.must_skip() {
             return;
         }
         // SAFETY: the caller says so; the room goes on with the node's run.
         let (node, room) = unsafe { (node.as_ref(), node.as_ref().room.as_ref()) };
+        if LARGE {
+            room.prefetch_successors(node);
+        }
         let task = TemplateTask { worker: worker.id };
         // SAFETY: the argument is borrowed for the length of the run, and shared between threads only if it is `Sync`. The instance keeps
         // the template and so the body.
@@ -462,15 +585,59 @@ impl<A> NodeKind<A> {
         }
     }
 
-    /// Counts a sink that has ended on `worker` later, together with others.
+    /// Runs `node`, and then the chain of tasks of which each is the only one that the one before makes ready. All are of one room, so what
+    /// holds of the first of them holds of all: they belong to this pool, and to this graph. Returns whether the last one was a sink that
+    /// the caller is to [hold](Room::hold). What else has become ready is among the released tasks.
     ///
     /// # Safety
-    /// The sink's run goes on in `room`, and nothing else counts it.
-    #[inline]
-    unsafe fn hold(room: NonNull<Room<'_, A>>, worker: &WorkerCore) {
-        let of = room.as_ptr().cast_const().cast();
-        // SAFETY: the caller says so.
-        unsafe { (worker.graph.held).hold(of, 1, Room::<A>::SETTLE, worker) };
+    /// As [`Executable::run_and_finish`] of a node of `room`, whose run of `graph` goes on. The worker [chains](WorkerCore::chains).
+    #[inline(always)]
+    pub(super) unsafe fn run_chain<'env, const LARGE: bool>(
+        mut node: NonNull<Node<'env, A>>,
+        room: NonNull<Room<'env, A>>,
+        graph: &GraphCore,
+        worker: &WorkerCore,
+    ) -> bool {
+        loop {
+            // SAFETY: the room goes on, and this is the node's only run.
+            unsafe { Self::call::<LARGE>(node, graph, worker) };
+            let (mut first, mut only) = (None, true);
+            let release = |task| match &first {
+                None => first = Some(task),
+                Some(_) => {
+                    only = false;
+                    worker.released.borrow_mut().push(task);
+                }
+            };
+            // SAFETY: the node's body has run, and it ends here only.
+            let sink = unsafe { Room::ended::<LARGE>(room, node, worker.alone, release) };
+            let Some(task) = first else {
+                return matches!(sink, Sink::Held);
+            };
+            // A share goes to the policy, although it is the only one: it is no node.
+            if !only || matches!(sink, Sink::Shares) || worker.pool().is_disturbed() {
+                worker.released.borrow_mut().insert(0, task);
+                return false;
+            }
+            node = executable::claim(task).cast();
+        }
+    }
+}
+
+impl<A> NodeKind<A> {
+    /// [`NodeKind::run_chain`] in a large room, out of line: the tasks of small ones may be small, too.
+    ///
+    /// # Safety
+    /// As `run_chain`.
+    #[inline(never)]
+    unsafe fn run_chain_of_many<'env>(
+        node: NonNull<Node<'env, A>>,
+        room: NonNull<Room<'env, A>>,
+        graph: &GraphCore,
+        worker: &WorkerCore,
+    ) -> bool {
+        // SAFETY: as the caller promises.
+        unsafe { Self::run_chain::<true>(node, room, graph, worker) }
     }
 }
 
@@ -482,60 +649,42 @@ impl<A> Executable for NodeKind<A> {
         let node = header.cast::<Node<'_, A>>();
         // SAFETY: the header is the first field of a node, whose room goes on with the node's run.
         unsafe {
-            let graph = Self::enter(node, worker);
+            let room = node.as_ref().room;
+            let graph = Self::enter(room, worker);
             worker.graph.run(graph);
-            Self::call(node, graph, worker);
+            Self::call::<false>(node, graph, worker);
         }
         worker.graph.run(std::ptr::null());
     }
 
-    /// Also runs the chain of tasks of which each is the only one that the one before makes ready. All are of one room, so what holds of
-    /// the first of them holds of all: they belong to this pool, and to this graph.
+    /// Also runs the chain of tasks that `node` begins.
     #[inline(always)]
     unsafe fn run_and_finish(header: NonNull<Header>, worker: &WorkerCore) {
-        let mut node = header.cast::<Node<'_, A>>();
+        let node = header.cast::<Node<'_, A>>();
+        // SAFETY: until the node has ended, its room goes on.
+        let room = unsafe { node.as_ref() }.room;
         // SAFETY: as in `run_body`.
-        let graph = unsafe { Self::enter(node, worker) };
+        let graph = unsafe { Self::enter(room, worker) };
         if !worker.chains || graph.nested.is_on() {
             // SAFETY: as in `run_body`; the node's body has run before `finish`, which is called once.
             unsafe {
-                worker.graph.run(graph);
-                Self::call(node, graph, worker);
-                worker.graph.run(std::ptr::null());
+                Self::run_body(header, worker);
                 return Self::finish(header, worker);
             }
         }
-        // SAFETY: until the node has ended, its room goes on.
-        let room = unsafe { node.as_ref() }.room;
         worker.graph.run(graph);
-        loop {
-            // SAFETY: the room goes on, and this is the node's only run.
-            unsafe { Self::call(node, graph, worker) };
-            let (mut first, mut only) = (None, true);
-            let release = |task| match &first {
-                None => first = Some(task),
-                Some(_) => {
-                    only = false;
-                    worker.released.borrow_mut().push(task);
-                }
-            };
-            // SAFETY: the node's body has run, and it ends here only.
-            let sink = unsafe { Room::ended(room, node, worker.alone, release) };
-            let Some(task) = first else {
-                worker.graph.run(std::ptr::null());
-                if let Sink::Held = sink {
-                    // SAFETY: as in `finish`.
-                    unsafe { Self::hold(room, worker) };
-                }
-                return;
-            };
-            if !only || worker.pool().is_disturbed() {
-                worker.released.borrow_mut().insert(0, task);
-                break;
+        // SAFETY: the caller keeps the contract of `Executable`, and the worker chains.
+        let held = unsafe {
+            match room.as_ref().large {
+                false => Self::run_chain::<false>(node, room, graph, worker),
+                true => Self::run_chain_of_many(node, room, graph, worker),
             }
-            node = executable::claim(task).cast();
-        }
+        };
         worker.graph.run(std::ptr::null());
+        if held {
+            // SAFETY: as in `finish`.
+            unsafe { Room::hold(room, 1, worker) };
+        }
     }
 
     #[inline(always)]
@@ -545,11 +694,12 @@ impl<A> Executable for NodeKind<A> {
         let room = unsafe { node.as_ref() }.room;
         let mut released = worker.released.borrow_mut();
         // SAFETY: the node's body has run, and `finish` is called once.
-        let sink = unsafe { Room::ended(room, node, worker.alone, |task| released.push(task)) };
+        let sink =
+            unsafe { Room::ended::<false>(room, node, worker.alone, |task| released.push(task)) };
         if let Sink::Held = sink {
             drop(released);
             // SAFETY: the sink has ended and is counted once. Until then the run is not over, so the room stays.
-            unsafe { Self::hold(room, worker) };
+            unsafe { Room::hold(room, 1, worker) };
         }
     }
 }
