@@ -575,8 +575,7 @@ fn a_pool_of_forks_ends_with_its_handle() {
         assert_eq!(fork::install(&pool, || fib(20)), 6765);
         // Its regions are made by the first use.
         let members = AtomicUsize::new(0);
-        let region = pool.region("counted");
-        let ran = region.run(None, |_| _ = members.fetch_add(1, Relaxed));
+        let ran = (pool.region("counted")).run(None, |_| _ = members.fetch_add(1, Relaxed));
         assert_eq!(ran, Ok(()));
         assert_eq!(members.load(Relaxed), workers as usize);
         // Nearly all workers sleep by then: one of them is woken, and wakes others.
