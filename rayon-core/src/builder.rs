@@ -6,8 +6,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use tanada_runtime::fork::ForkRecorder;
-use tanada_runtime::{Bind, Pool, WorkerThread};
-use tanada_topology::Topology;
+use tanada_runtime::{Pool, WorkerThread};
 
 type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
 type ThreadHandler = dyn Fn(usize) + Send + Sync;
@@ -235,11 +234,8 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
                 ErrorKind::CurrentThreadAlreadyInPool,
             ));
         }
-        let (threads, machine) = self.threads_and_machine()?;
-        let mut builder = Pool::builder()
-            .workers(threads as u32)
-            .bind(Bind::Off)
-            .topology(machine);
+        let (threads, hardware_threads) = self.count_threads();
+        let mut builder = Pool::builder().workers(threads as u32);
         if let Some(policy) = std::env::var_os("TANADA_POLICY") {
             builder = builder.policy(&policy.to_string_lossy());
         }
@@ -258,7 +254,9 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
         if let Some(handler) = self.exit_handler.take() {
             builder = builder.exit_handler(handler);
         }
-        let (pool, threads) = builder.build_threads().map_err(io::Error::other)?;
+        let (pool, threads) = builder
+            .build_fork_threads(hardware_threads)
+            .map_err(io::Error::other)?;
         for thread in threads {
             if thread.index() == 0 && self.use_current_thread {
                 thread.adopt();
@@ -309,18 +307,13 @@ impl<S> ThreadPoolBuilder<S> {
         }
     }
 
-    /// Returns the number of threads and the machine on which they run: a flat one, because threads that are not bound lie nowhere, so
-    /// that caches say nothing of them. (Reading those, 70 small files, takes half a millisecond of each program's start.)
-    fn threads_and_machine(&self) -> io::Result<(usize, Topology)> {
+    /// Returns the number of threads, and that of the hardware threads which the process may use.
+    fn count_threads(&self) -> (usize, usize) {
         let said = self.threads();
         // The standard library reads the files of a quota, for some 50 microseconds. A number that is set does not depend on them.
-        let mask = said.and_then(|_| Topology::of_mask());
-        let machine = match mask {
-            Some(machine) => machine,
-            None => Topology::flat(0..available_threads() as u32).map_err(io::Error::other)?,
-        };
-        let threads = said.unwrap_or_else(|| usize::from(machine.default_workers()));
-        Ok((threads.min(crate::max_num_threads()), machine))
+        let mask = said.and_then(|_| tanada_topology::usable_threads());
+        let usable = mask.unwrap_or_else(available_threads);
+        (said.unwrap_or(usable).min(crate::max_num_threads()), usable)
     }
 
     /// Returns the number of threads that is set or that the environment says; `None`: as many as there are hardware threads that the

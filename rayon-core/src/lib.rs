@@ -38,6 +38,7 @@ pub fn max_num_threads() -> usize {
 }
 
 /// Returns the number of threads of the pool that this thread belongs to; of the global pool if it belongs to none.
+#[inline]
 pub fn current_num_threads() -> usize {
     usize::from(fork::current_workers().unwrap_or_else(|| global().workers()))
 }

@@ -50,16 +50,20 @@ struct Shared {
     bottom: Padded<AtomicU64>,
     /// Index of the buffer in use. Written by the owner only.
     current: AtomicUsize,
-    /// The buffers made so far. A task's slot in a buffer is its index mod the buffer's length, a power of two.
-    buffers: [OnceLock<Buffer>; BUFFERS],
+    /// The buffers made so far: the first, and those after it, for which most deques never need room. A task's slot in a buffer is its
+    /// index mod the buffer's length, a power of two.
+    first: Buffer,
+    others: OnceLock<Box<[OnceLock<Buffer>; BUFFERS - 1]>>,
 }
 
 impl Shared {
     #[inline]
     fn slots(&self, buffer: usize) -> &[AtomicU64] {
-        self.buffers[buffer]
-            .get()
-            .expect("a buffer is made before its number is stored")
+        let others = || self.others.get()?[buffer - 1].get();
+        match buffer {
+            0 => &self.first,
+            _ => others().expect("a buffer is made before its number is stored"),
+        }
     }
 
     fn len(&self) -> usize {
@@ -95,11 +99,11 @@ pub fn deque() -> (Owner, Stealer) {
         top: Padded(AtomicU64::new(0)),
         bottom: Padded(AtomicU64::new(0)),
         current: AtomicUsize::new(0),
-        buffers: [const { OnceLock::new() }; BUFFERS],
+        first: new_buffer(FIRST_CAPACITY),
+        others: OnceLock::new(),
     });
-    let slots = shared.buffers[0].get_or_init(|| new_buffer(FIRST_CAPACITY));
     let owner = Owner {
-        slots: Buffer::clone(slots),
+        slots: Buffer::clone(&shared.first),
         shared: Arc::clone(&shared),
         buffer: 0,
         top_seen: 0,
@@ -180,7 +184,9 @@ impl Owner {
         }
         self.buffer += 1;
         self.slots = Buffer::clone(&new);
-        self.shared.buffers[self.buffer]
+        let none = || Box::new([const { OnceLock::new() }; BUFFERS - 1]);
+        let others = self.shared.others.get_or_init(none);
+        others[self.buffer - 1]
             .set(new)
             .expect("only the owner makes buffers, each once");
         self.shared.current.store(self.buffer, Ordering::Release);

@@ -115,13 +115,19 @@ fn present() -> &'static AtomicU64 {
     unsafe { &*seen }
 }
 
+/// Lets the system make the page at once: to read it later would cost a fault, and to write it another one.
+#[cfg(all(target_os = "linux", not(miri)))]
+const POPULATE: i32 = libc::MAP_POPULATE;
+#[cfg(not(all(target_os = "linux", not(miri))))]
+const POPULATE: i32 = 0;
+
 /// Makes and returns a word, now 0, that is 0 again in every child of this process. It is valid for ever.
 ///
 /// # Panics
 /// If the system is out of memory.
 fn cleared_in_children() -> *mut AtomicU64 {
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | POPULATE;
     // SAFETY: a new mapping touches no other memory.
     let page = unsafe {
         libc::mmap(

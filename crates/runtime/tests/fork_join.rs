@@ -564,6 +564,46 @@ fn a_thread_that_was_adopted_is_a_worker() {
 }
 
 #[test]
+fn a_pool_of_forks_ends_with_its_handle() {
+    for workers in [1, 2, 4, 64] {
+        let builder = Pool::builder().workers(workers);
+        let (pool, threads) = builder.build_fork_threads(2).expect("a pool");
+        let threads: Vec<_> = threads
+            .into_iter()
+            .map(|worker| std::thread::spawn(|| worker.run()))
+            .collect();
+        assert_eq!(fork::install(&pool, || fib(20)), 6765);
+        // Its regions are made by the first use.
+        let members = AtomicUsize::new(0);
+        let ran = (pool.region("counted")).run(None, |_| _ = members.fetch_add(1, Relaxed));
+        assert_eq!(ran, Ok(()));
+        assert_eq!(members.load(Relaxed), workers as usize);
+        // Nearly all workers sleep by then: one of them is woken, and wakes others.
+        std::thread::sleep(Duration::from_millis(5));
+        drop(pool);
+        for thread in threads {
+            thread.join().expect("it ends");
+        }
+    }
+}
+
+#[test]
+fn a_pool_of_forks_knows_the_names_of_policies() {
+    let built = |policy: &str| {
+        let builder = Pool::builder().workers(1).policy(policy);
+        builder.build_fork_threads(1).map(|(pool, _)| pool)
+    };
+    for policy in ["random", "ts-local", "ts-local+cutoff", "near-steal+adws"] {
+        let pool = built(policy).expect(policy);
+        // Tasks are scheduled by the default policy.
+        assert_eq!(pool.policy(), tanada_runtime::DEFAULT_POLICY, "{policy}");
+    }
+    for policy in ["no-such-policy", "ts-local+no-such-policy", "critical-path"] {
+        assert!(built(policy).is_err(), "{policy}");
+    }
+}
+
+#[test]
 fn a_worker_refuses_to_run_another_worker() {
     let pool = pool(1);
     let refused = |within: &str| {

@@ -42,7 +42,7 @@ impl Pool {
         self.forks.fetch_update(SeqCst, SeqCst, less).is_ok()
     }
 
-    /// As `WorkerCore::push_fork`, at the stack address `sp`.
+    /// As `WorkerCore::push_base`, at the stack address `sp`.
     fn push(&self, me: usize, sp: usize, reach: &Reach) -> Option<Base> {
         let kept = self.forks.fetch_add(1, SeqCst) + 1;
         match self.demand.announce(&self.sleep) && self.demand.wants_more(|| kept, &self.sleep) {

@@ -390,6 +390,64 @@ fn a_standstill_is_told() {
     }
 }
 
+/// A pool closes in turn while its workers fall asleep or sleep, and one of them may be inactive and parked: all end. `close_in_turn` is
+/// called by a thread outside, or by a worker that has run the last task.
+fn closing(workers: usize, width: usize, by_worker: bool) {
+    let sleep = Arc::new(Sleep::new(workers));
+    let tasks = Arc::new(AtomicUsize::new(usize::from(by_worker)));
+    sleep.set_width(width);
+    let threads: Vec<_> = (0..workers)
+        .map(|me| {
+            let (sleep, tasks) = (Arc::clone(&sleep), Arc::clone(&tasks));
+            thread::spawn(move || {
+                sleep.enter(me);
+                sleep.begin_search(me);
+                loop {
+                    if !sleep.is_active(me) {
+                        match sleep.park(me, || false) {
+                            Woke::Close => return,
+                            Woke::Search => continue,
+                        }
+                    }
+                    if tasks
+                        .fetch_update(SeqCst, SeqCst, |tasks| tasks.checked_sub(1))
+                        .is_ok()
+                    {
+                        sleep.end_search(me);
+                        sleep.close_in_turn();
+                        sleep.begin_search(me);
+                    }
+                    if sleep.doze(me, || tasks.load(SeqCst) > 0) == Woke::Close {
+                        return;
+                    }
+                }
+            })
+        })
+        .collect();
+    match by_worker {
+        true => sleep.wake_anyone(),
+        false => sleep.close_in_turn(),
+    }
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().expect("a worker that ends"));
+}
+
+#[test]
+fn a_pool_that_closes_in_turn_wakes_all() {
+    for by_worker in [false, true] {
+        explore(move || closing(2, 2, by_worker));
+        explore(move || closing(4, 4, by_worker));
+        explore(move || closing(3, 1, by_worker));
+    }
+}
+
+#[test]
+fn exhaustive_closing_up_to_a_bound() {
+    Runner::new(DfsScheduler::new(Some(200_000), false), Default::default())
+        .run(|| closing(2, 2, false));
+}
+
 #[test]
 fn exhaustive_one_worker() {
     Runner::new(DfsScheduler::new(Some(200_000), false), Default::default())

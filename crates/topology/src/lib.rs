@@ -31,6 +31,7 @@ mod tree;
 
 use std::fmt;
 
+pub use affinity::usable_threads;
 pub use list::{format_size, parse_size};
 pub use placement::{MAX_DISTANCE, Placement};
 pub use tree::{Kind, Object, Topology};

@@ -234,13 +234,6 @@ impl Topology {
         Topology::new(Object::new(Kind::Machine, cores), None)
     }
 
-    /// Returns a machine of which only the hardware threads are known that the calling thread's affinity mask holds, as [`Topology::flat`]
-    /// does; `None` if the system does not tell the mask. Reads no file, so it takes microseconds instead of the hundreds of
-    /// [`Topology::detect`], and knows no quota.
-    pub fn of_mask() -> Option<Topology> {
-        Topology::flat(crate::affinity::mask()?).ok()
-    }
-
     /// Returns the root of the tree.
     pub fn root(&self) -> &Object {
         &self.root

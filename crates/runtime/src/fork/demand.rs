@@ -4,7 +4,7 @@
 //! # The word of a worker
 //! A `join` is *plain* (two calls one after the other) or *kept* (its second closure lies in the worker's deque, where thieves reach it).
 //! Each worker has a word, its *limit*. A `join` at the stack address `sp` is plain if `limit - sp < WINDOW`, wrapping: one load, one
-//! subtraction, one comparison. 0 keeps every fork.
+//! subtraction, one comparison. 0 keeps every fork. A `join_context` is always kept and neither looks at a limit nor sets one.
 //!
 //! - The first fork that a worker keeps while nobody is hungry is its *base*: it sets the limit some way below its own place. So forks near
 //!   the base are kept as well, those of the next `WINDOW` bytes of stack are plain, and one that is deeper still is kept and becomes the

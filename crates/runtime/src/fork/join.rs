@@ -87,12 +87,22 @@ struct Said {
     hints: Hints,
     /// How much work the closures are; 0 and 0: not known.
     works: [u64; 2],
+    /// Whether the fork may set the worker's [limit](super::demand).
+    limits: bool,
 }
 
 /// What is said of most forks.
 const NOTHING: Said = Said {
     hints: Hints::groups(0, 0),
     works: [0, 0],
+    limits: true,
+};
+
+/// What is said of a [`join_context`](super::join_context). It sets no limit: nearly all forks around and below it are of its kind, which
+/// does not look at the limit, and to set it costs a look at the clock.
+const OF_CONTEXT: Said = Said {
+    limits: false,
+    ..NOTHING
 };
 
 /// As [`join_context`](super::join_context), on the pool that `global` returns if this thread is no worker.
@@ -106,7 +116,7 @@ where
     RB: Send,
 {
     on_worker(global, |worker, injected| {
-        keep(worker, injected, &NOTHING, first, second)
+        keep(worker, injected, &OF_CONTEXT, first, second)
     })
 }
 
@@ -197,7 +207,7 @@ where
 {
     let decided = worker.decide(&said.hints);
     // Empty of most forks.
-    let watch = OnceCell::<Watch<'_>>::new();
+    let watch = OnceCell::<Apart<'_>>::new();
     let fork = StackJob::new(
         worker.graph.running(),
         ForkLatch::new(worker),
@@ -210,7 +220,7 @@ where
     if worker.forks.watches {
         let name = std::any::type_name::<B>();
         if let Some(kept) = worker.watch(fork.code(), name, said.works) {
-            drop(watch.set(kept));
+            drop(watch.set(Apart(ManuallyDrop::new(kept))));
         }
     }
     let mut is_dealt = false;
@@ -225,7 +235,11 @@ where
                 is_dealt = worker.push_shared(divided, right);
                 None
             }
-            None => worker.push_fork(right, stack_pointer()),
+            None if said.limits => worker.push_base(right, stack_pointer()),
+            None => {
+                worker.push_fork(right);
+                None
+            }
         }
     };
     let result = catch_unwind(AssertUnwindSafe(|| {
@@ -253,6 +267,27 @@ where
             forget_panics(|| drop(fork.into_result()));
             resume_unwind(payload)
         }
+    }
+}
+
+/// A [`Watch`] whose drop is compiled apart from the frame of the fork, of which thousands lie on one stack in a deep recursion.
+struct Apart<'a>(ManuallyDrop<Watch<'a>>);
+
+impl<'a> std::ops::Deref for Apart<'a> {
+    type Target = Watch<'a>;
+
+    #[inline]
+    fn deref(&self) -> &Watch<'a> {
+        &self.0
+    }
+}
+
+impl Drop for Apart<'_> {
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        // SAFETY: `self` is not used again.
+        unsafe { ManuallyDrop::drop(&mut self.0) };
     }
 }
 

@@ -249,7 +249,7 @@ pub fn current_worker() -> Option<WorkerId> {
 /// Returns the number of workers of the pool whose worker this thread is; `None` if it is none.
 #[inline]
 pub fn current_workers() -> Option<u16> {
-    worker::with_any(|worker| worker.map(|worker| worker.pool().placement.workers()))
+    worker::with_any(|worker| worker.map(|worker| worker.workers))
 }
 
 /// Returns which worker of `pool` this thread is; `None` if it is none.

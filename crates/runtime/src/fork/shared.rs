@@ -36,8 +36,9 @@ const PILE: usize = 8;
 const PATIENCE: u32 = 16;
 
 /// A time in microseconds: a thief takes twice as many jobs as before if those of the last time took less, half as many if they took more
-/// than four times as long.
-const QUICK: u64 = 4;
+/// than four times as long. (With 4, a thief that takes half of a loop of 7 us takes several jobs next time, and waits for a pile that such
+/// a loop never makes.)
+const QUICK: u64 = 2;
 
 /// What is called with the panic of a spawned closure.
 type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
@@ -220,7 +221,10 @@ impl PoolShared {
     /// As `times` calls of [`PoolShared::let_go`].
     pub(crate) fn let_go_of(&self, times: usize) {
         if self.forks.keep.fetch_sub(times, AcqRel) == times {
-            self.sleep.close();
+            match self.has_threads_to_join() {
+                true => self.sleep.close(),
+                false => self.sleep.close_in_turn(),
+            }
         }
     }
 
@@ -302,10 +306,18 @@ fn end_the_process() -> ! {
 }
 
 impl WorkerCore {
-    /// Puts the second closure of a fork made at the stack address `sp` where thieves reach it. If it is the base from now on, returns the
-    /// one before for [`WorkerCore::end_base`].
+    /// Puts the second closure of a fork where thieves reach it.
     #[inline]
-    pub(crate) fn push_fork(&self, fork: Ready, sp: usize) -> Option<Base> {
+    pub(crate) fn push_fork(&self, fork: Ready) {
+        self.forks.deque.borrow_mut().push(self.tagged(fork));
+        let pool = self.pool();
+        pool.forks.demand.announce(&pool.sleep);
+    }
+
+    /// As [`WorkerCore::push_fork`], of a fork made at the stack address `sp`. If it is the base from now on, returns the one before for
+    /// [`WorkerCore::end_base`].
+    #[inline]
+    pub(crate) fn push_base(&self, fork: Ready, sp: usize) -> Option<Base> {
         let mut deque = self.forks.deque.borrow_mut();
         deque.push(self.tagged(fork));
         let pool = self.pool();

@@ -16,8 +16,9 @@ const CROWDED_ROUNDS: u32 = 8;
 /// The pauses at the end of each round.
 const PAUSES: u32 = 8;
 
-/// The pauses for which a worker waits before it searches: some tenths of a microsecond.
-const SOON: u32 = 8;
+/// The pauses for which a worker waits before it searches: a microsecond. It would find what its thief has just forked, for which the thief
+/// would wait in turn.
+const SOON: u32 = 64;
 
 /// The time for which a thread outside looks again and again before it sleeps.
 const SPIN: Duration = Duration::from_micros(10);

@@ -55,7 +55,8 @@ impl WorkerCore {
 
 impl Watch<'_> {
     /// Returns how the fork divides the workers, if it does.
-    #[inline]
+    #[cold]
+    #[inline(never)]
     pub(super) fn divided(&self) -> Option<&Divided> {
         match self {
             Watch::Within(_) => None,
@@ -64,7 +65,8 @@ impl Watch<'_> {
     }
 
     /// The first closure begins. It has ended when the result is dropped.
-    #[inline]
+    #[cold]
+    #[inline(never)]
     pub(super) fn first_begins(&self) -> Option<Box<Running<'_>>> {
         match self {
             Watch::Within(_) => None,
@@ -73,7 +75,8 @@ impl Watch<'_> {
     }
 
     /// The first closure has ended.
-    #[inline]
+    #[cold]
+    #[inline(never)]
     pub(super) fn first_ended(&self) {
         if let Watch::More(more) = self {
             more.first_ended();
@@ -81,7 +84,8 @@ impl Watch<'_> {
     }
 
     /// The second closure begins on `worker`. It has ended when the result is dropped.
-    #[inline]
+    #[cold]
+    #[inline(never)]
     pub(super) fn second_begins<'a>(&'a self, worker: &'a WorkerCore) -> Option<Box<Second<'a>>> {
         match self {
             Watch::Within(inside) if worker.is_inside(inside) => None,

@@ -5,7 +5,7 @@ use super::shared::Schedule;
 use super::{Bind, Pool, PoolShared};
 use crate::error::BuildError;
 use crate::fork::{ForkRecorder, Hooks};
-use crate::governor::{Chosen, Governing, Ungoverned};
+use crate::governor::{Chosen, Governed, Governing, Ungoverned};
 use crate::graph::Watch;
 use crate::marks::{self, MARKS, Marked};
 use crate::observer::{DEPENDENCIES, Observer, WorkerObserver};
@@ -15,9 +15,12 @@ use crate::worker::{EndOnPanic, Stack, Worker, WorkerCore};
 use std::sync::Arc;
 use std::time::Duration;
 use tanada_policy::forks::{self, NearFirst};
+use tanada_policy::random_steal::Random;
 use tanada_policy::registry::{self, Entry, NotNative, Visitor};
+use tanada_policy::stealing::Stealing;
 use tanada_policy::{
-    Dispatcher, ForkPolicy, Governor, GovernorSite, RegionGovernor, RegionSite, Site, WorkerId,
+    Dispatcher, ForkPolicy, Governor, GovernorSite, Placement, RegionGovernor, RegionSite, Site,
+    WorkerId,
 };
 use tanada_topology::Topology;
 
@@ -362,6 +365,46 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         Ok((pool, workers))
     }
 
+    /// As [`PoolBuilder::build_threads`], for a pool of forks that starts soon: workers are not bound, so that they lie nowhere, and the
+    /// machine is not looked at. The process may use `hardware_threads` hardware threads. Tasks of graphs would be scheduled by
+    /// [`DEFAULT_POLICY`], whatever policy is named, so that a program has the code of one policy of tasks instead of all.
+    ///
+    /// # Errors
+    /// As [`PoolBuilder::build`].
+    pub fn build_fork_threads(
+        mut self,
+        hardware_threads: usize,
+    ) -> Result<(Pool, Vec<WorkerThread>), BuildError> {
+        if self.policy.is_some() {
+            let entry = registry::find(&self.take_policies()?)?;
+            if entry.needs_prepared {
+                return Err(NotNative::named(entry.name).into());
+            }
+        }
+        if marks::wanted() {
+            let Made { pool, workers, .. } = self.bind(Bind::Off).make_marked()?;
+            return Ok((pool, workers));
+        }
+        let usable = hardware_threads.clamp(1, usize::from(MAX_WORKERS)) as u16;
+        let (watch, workers) = (self.watch(), self.count_workers(usable)?);
+        let placement = Placement::flat(workers);
+        let machine = Machine {
+            governed: self.governor.start(workers, usable)?,
+            regions: match &self.regions {
+                RegionMaker::Usual => None,
+                maker => Some(Regions::new(&placement, None, maker)?),
+            },
+            placement,
+            bind: Bind::Off,
+            hardware_threads,
+        };
+        // Of a task, whose worker may be bound, the new workers begin unbound.
+        let _unbound = Unbound::here();
+        let Made { pool, workers, .. } =
+            self.make_on::<Stealing<Random>>(DEFAULT_POLICY, watch, machine);
+        Ok((pool, workers))
+    }
+
     /// Makes the pool, with a schedule only if `scheduled`.
     fn made(mut self, scheduled: bool) -> Result<Made, BuildError> {
         struct Build<O, G>(PoolBuilder<O, G>, bool);
@@ -371,6 +414,12 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
                 self.0.made_with::<D>(entry.name, self.1)
             }
         }
+        let name = self.take_policies()?;
+        registry::with(&name, Build(self, scheduled))?
+    }
+
+    /// Sets the fork policy, if the program has not set one, and returns the name of the policy of tasks.
+    fn take_policies(&mut self) -> Result<String, BuildError> {
         let asked = self.policy.take();
         let (name, of_forks) = match asked.as_deref() {
             None => (DEFAULT_POLICY, forks::find(forks::DEFAULT)?),
@@ -384,8 +433,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             },
         };
         self.forks.get_or_insert(of_forks);
-        let name = name.to_owned();
-        registry::with(&name, Build(self, scheduled))?
+        Ok(name.to_owned())
     }
 
     /// Makes and returns the pool, with a policy of your own that messages and reports call `name`.
@@ -404,9 +452,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             return Err(NotNative::named(name).into());
         }
         if marks::wanted() {
-            let marked = self.workers(1);
-            let marked = marked.map(|observer, _| (Marked(observer), Ungoverned));
-            return marked.make::<marks::Reference>(marks::REFERENCE, Watch(Some(&MARKS)));
+            return self.make_marked();
         }
         let asked = match self.replay.take() {
             _ if !scheduled => None,
@@ -415,11 +461,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         };
         // In a child of `fork(2)` a schedule of its parent means nothing.
         let asked = asked.filter(|replay| replay.turns().is_ours());
-        let dependencies = self.observer.keeps_dependencies();
-        let watch = Watch(match dependencies {
-            true => Some(&DEPENDENCIES),
-            false => None,
-        });
+        let watch = self.watch();
         let Some(replay) = asked else {
             return self.make::<D>(name, watch);
         };
@@ -440,26 +482,59 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         made.map(|made| Made { entered, ..made })
     }
 
+    /// Makes a pool whose tasks are recorded.
+    fn make_marked(self) -> Result<Made, BuildError> {
+        let marked = self.workers(1);
+        let marked = marked.map(|observer, _| (Marked(observer), Ungoverned));
+        marked.make::<marks::Reference>(marks::REFERENCE, Watch(Some(&MARKS)))
+    }
+
+    fn watch(&self) -> Watch {
+        Watch(match self.observer.keeps_dependencies() {
+            true => Some(&DEPENDENCIES),
+            false => None,
+        })
+    }
+
     fn make<D: Dispatcher>(self, name: &str, watch: Watch) -> Result<Made, BuildError> {
         // In a task, the machine is that of the process and not of the worker.
         let _unbound = Unbound::here();
-        let topology = match self.topology {
-            Some(topology) => topology,
+        let topology = match &self.topology {
+            Some(topology) => topology.clone(),
             None => Topology::detect().map_err(|error| BuildError::Topology(error.to_string()))?,
         };
-        let asked = self
-            .workers
-            .unwrap_or_else(|| u32::from(topology.default_workers()));
-        if asked == 0 || asked > u32::from(MAX_WORKERS) {
-            return Err(BuildError::Workers {
-                asked,
-                max: MAX_WORKERS,
-            });
-        }
-        let workers = asked as u16;
+        let workers = self.count_workers(topology.default_workers())?;
         let governed = self.governor.start(workers, topology.default_workers())?;
         let placement = topology.place(workers);
-        let regions = Regions::new(&placement, topology.quota(), &self.regions)?;
+        let machine = Machine {
+            regions: Some(Regions::new(&placement, topology.quota(), &self.regions)?),
+            bind: (self.bind).resolve(workers, governed.is_some(), &topology),
+            governed,
+            placement,
+            hardware_threads: topology.usable().len(),
+        };
+        Ok(self.make_on::<D>(name, watch, machine))
+    }
+
+    /// Returns the number of workers, `default` unless the program says another one.
+    fn count_workers(&self, default: u16) -> Result<u16, BuildError> {
+        let (asked, max) = (self.workers.unwrap_or(u32::from(default)), MAX_WORKERS);
+        match asked {
+            0 => Err(BuildError::Workers { asked, max }),
+            _ if asked > u32::from(max) => Err(BuildError::Workers { asked, max }),
+            _ => Ok(asked as u16),
+        }
+    }
+
+    fn make_on<D: Dispatcher>(self, name: &str, watch: Watch, machine: Machine) -> Made {
+        let Machine {
+            placement,
+            governed,
+            regions,
+            bind,
+            hardware_threads,
+        } = machine;
+        let workers = placement.workers();
         let schedule = self
             .replay
             .as_ref()
@@ -478,7 +553,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             placement,
             regions,
             self.seed,
-            topology.usable().len(),
+            hardware_threads,
             watch,
             governed.clone(),
             schedule,
@@ -490,7 +565,6 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         let handle = Pool::new(Arc::clone(&pool));
         let stack_size = self.stack_size.unwrap_or_else(default_stack_size);
         let thread = |(id, local): (WorkerId, D::Local)| {
-            let bind = self.bind.resolve(workers, governed.is_some(), &topology);
             let (pool, dispatcher) = (Arc::clone(&pool), Arc::clone(&dispatcher));
             let observer = self.observer.worker(id);
             let meter = G::meter(&governed, id.index());
@@ -524,12 +598,24 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             }
         };
         let threads = ids.zip(locals).map(thread).collect();
-        Ok(Made {
+        Made {
             entered: None,
             pool: handle,
             workers: threads,
-        })
+        }
     }
+}
+
+/// Where the workers of a pool run, and who decides how many of them do.
+struct Machine {
+    placement: Placement,
+    governed: Option<Arc<Governed>>,
+    /// `None`: those of the usual governor, made if the program asks for one.
+    regions: Option<Regions>,
+    /// How workers are bound, not [`Bind::Auto`].
+    bind: Bind,
+    /// The number of hardware threads that the process may use.
+    hardware_threads: usize,
 }
 
 /// A pool whose workers have no threads yet.

@@ -16,7 +16,7 @@ use crate::worker::sleep::Sleep;
 use crate::worker::{EndOnPanic, NativeEnv, Wakes};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use tanada_policy::{Dispatcher, ForkPolicy, Placement, Ready, WorkerId};
 
@@ -34,7 +34,8 @@ pub(crate) struct PoolShared {
     pub(crate) sleep: Sleep,
     /// What workers are to run beside tasks.
     pub(crate) calls: Calls<Part>,
-    pub(crate) regions: Regions,
+    /// Made when the pool is, or by the first use.
+    regions: OnceLock<Regions>,
     /// The part of the graph layer.
     pub(crate) graphs: GraphShared,
     /// The part of the fork layer.
@@ -225,7 +226,7 @@ impl PoolShared {
         policy: &str,
         dispatcher: &Arc<D>,
         placement: Placement,
-        regions: Regions,
+        regions: Option<Regions>,
         seed: u64,
         hardware_threads: usize,
         watch: Watch,
@@ -256,7 +257,7 @@ impl PoolShared {
                     None => home.number(),
                 },
             ),
-            regions,
+            regions: regions.map_or_else(OnceLock::new, OnceLock::from),
             threads: ThreadShared::new(&placement, hooks.threads.clone()),
             forks: ForkShared::new(&placement, hooks, record, fork_policy),
             placement,
@@ -331,6 +332,11 @@ impl PoolShared {
         }
     }
 
+    /// Returns the regions of the pool, which is not that of a parent process.
+    pub(crate) fn regions(&self) -> &Regions {
+        self.regions.get_or_init(|| Regions::usual(&self.placement))
+    }
+
     /// Returns whether the pool has a governor.
     pub(crate) fn is_governed(&self) -> bool {
         self.governed.is_some()
@@ -349,6 +355,12 @@ impl PoolShared {
     /// Returns whether there are fewer workers than hardware threads.
     pub(crate) fn has_spare(&self) -> bool {
         usize::from(self.placement.workers()) < self.hardware_threads
+    }
+
+    /// Returns whether a thread may wait for the workers' threads to end.
+    pub(crate) fn has_threads_to_join(&self) -> bool {
+        // Who holds the lock waits for them now.
+        (self.os_threads.try_lock()).is_none_or(|threads| !threads.is_empty())
     }
 
     /// Returns whether this thread is one of the pool's workers.

@@ -35,6 +35,8 @@ use tanada_policy::{Origin, Ready, WorkerId};
 #[repr(align(128))]
 pub(crate) struct WorkerCore {
     pub(crate) id: WorkerId,
+    /// The number of the pool's workers, for which iterators ask once each: behind the pool it would be three loads away.
+    pub(crate) workers: u16,
     /// Whether the pool has no other worker, so that dependency counts need no atomic subtraction.
     pub(crate) alone: bool,
     /// Whether a task that ends may run the one task that it makes ready at once, without a word to the policy or to anybody else: its turn
@@ -78,6 +80,7 @@ impl WorkerCore {
     pub(crate) fn new(id: WorkerId, pool: Arc<PoolShared>, stack: Stack) -> Self {
         WorkerCore {
             id,
+            workers: pool.placement.workers(),
             chains: false,
             alone: pool.placement.workers() == 1,
             forks: pool.forks.local(id, pool.schedule.is_none()),

@@ -69,6 +69,12 @@
 //! that wakes up; it leaves in `end_search` to answer, and comes back to `doze` or `park`. A worker that answers calls is not counted as
 //! searching: no task would wait for it.
 //!
+//! # Closing
+//! [`Sleep::close_in_turn`] stores `closing` and wakes one sleeper; every worker whose `doze`, `nap` or `park` returns [`Woke::Close`]
+//! wakes two more before that, as long as some sleep. So all end: a worker that sets its bit after the store loads `closing` afterwards
+//! and takes the bit back. Those whose bits were set before are a set that only shrinks; each thread that takes one out of it by a wake-up
+//! has made a worker return, which looks at the whole set again. If the first look finds no bit, no worker sleeps.
+//!
 //! # Standstills
 //! A pool *stands still* if each worker is idle or waits inside of a task. A thread that waits for the end of a graph looks for faults then
 //! (a policy that has lost a task, graphs that wait for each other), and only then: it registers ([`Sleep::watch`]), and parks unless
@@ -88,6 +94,9 @@ use tanada_queues::sync::atomic::{
     Ordering::{Relaxed, SeqCst},
     fence,
 };
+
+/// Workers that each worker of a closing pool wakes.
+const FAN: usize = 2;
 
 /// Workers in one word of `Sleep::asleep`.
 const BITS: usize = u64::BITS as usize;
@@ -386,6 +395,9 @@ impl Sleep {
 
     fn woke(&self) -> Woke {
         if self.closing.load(SeqCst) {
+            for _ in 0..FAN {
+                self.wake_one_to_close();
+            }
             Woke::Close
         } else {
             Woke::Search
@@ -512,6 +524,23 @@ impl Sleep {
             vain: worker.vain.load(Relaxed),
             asleep: announced && worker.waits.load(SeqCst),
         })
+    }
+
+    /// As [`Sleep::close`], but wakes one worker only, which wakes the next ones before it ends. A caller that ends the process soon does
+    /// not pay for waking threads that then end beside it, and whose end would hold it up.
+    pub fn close_in_turn(&self) {
+        self.closing.store(true, SeqCst);
+        self.wake_one_to_close();
+        self.unpark_watchers();
+    }
+
+    /// Wakes a worker that sleeps, active or not, if there is one.
+    fn wake_one_to_close(&self) {
+        for whom in 0..self.workers.len() {
+            if self.wake_if_asleep(whom) {
+                return;
+            }
+        }
     }
 
     /// Wakes all workers for good: from now on every [`Sleep::doze`] returns [`Woke::Close`].

@@ -63,7 +63,7 @@ impl Pool {
         let (name, pool) = (name.into(), self.shared());
         let id = match pool.is_forked() {
             true => RegionId(0), // never used: all that a region does is refused
-            false => pool.regions.find(name),
+            false => pool.regions().find(name),
         };
         Region {
             pool: self.clone(),
@@ -78,7 +78,7 @@ impl Pool {
         let pool = self.shared();
         match pool.is_forked() {
             true => Vec::new(),
-            false => pool.regions.decisions(),
+            false => pool.regions().decisions(),
         }
     }
 }
@@ -151,7 +151,7 @@ impl Region {
                 body(alone);
                 return Ok(());
             }
-            let entered = pool.regions.enter(self.id, iterations.into());
+            let entered = pool.regions().enter(self.id, iterations.into());
             if pool.is_forked() {
                 return Err(GraphError::Forked);
             }
@@ -163,7 +163,7 @@ impl Region {
             match threads {
                 1 => body(alone),
                 _ => {
-                    let team = pool.regions.team(me, shape, threads);
+                    let team = pool.regions().team(me, shape, threads);
                     part::run(pool, team, threads as u16, entered.spin(), &body)?;
                 }
             }
@@ -212,7 +212,7 @@ impl Region {
         let pool = self.pool.shared();
         match pool.is_forked() {
             true => Why::default(),
-            false => pool.regions.why(self.id),
+            false => pool.regions().why(self.id),
         }
     }
 
@@ -221,7 +221,7 @@ impl Region {
         let pool = self.pool.shared();
         match pool.is_forked() {
             true => 0.0,
-            false => pool.regions.confidence(self.id),
+            false => pool.regions().confidence(self.id),
         }
     }
 }

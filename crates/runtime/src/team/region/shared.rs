@@ -142,6 +142,11 @@ impl Regions {
         })
     }
 
+    /// Returns no regions yet, of the usual governor.
+    pub(crate) fn usual(placement: &Placement) -> Self {
+        Self::new(placement, None, &RegionMaker::Usual).expect("no name is looked up")
+    }
+
     fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64 // of 584 years
     }
