@@ -246,3 +246,20 @@ fn a_lock_may_be_held_over_a_fork() {
         assert_eq!(*sum.lock(), 4_000);
     });
 }
+
+/// A thread waits, on top of a closure that sleeps, for what that closure does afterwards: it is no deadlock.
+#[test]
+fn a_closure_that_sleeps_below_others_wakes_them_later() {
+    in_small_pools(|pool| {
+        fork::install(pool, || {
+            let (sender, receiver) = bounded(1);
+            let reads = move || receiver.recv().expect("a sender");
+            let thread = thread::spawn(move || {
+                fork::join(|| thread::sleep(Duration::from_millis(50)), reads).1
+            });
+            thread::sleep(Duration::from_millis(900));
+            sender.send(7).expect("a receiver");
+            assert_eq!(thread.join().expect("no panic"), 7);
+        });
+    });
+}

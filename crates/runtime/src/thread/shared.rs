@@ -104,6 +104,8 @@ pub(crate) struct ThreadLocal {
     helpers: Cell<usize>,
     /// How often in a row one of those has found nothing but others of the kind.
     vain: Cell<usize>,
+    /// How many jobs and tasks below the thread that runs on top of them look by themselves whether they may go on, at a time or for a word.
+    polls: Cell<usize>,
     /// How many jobs and tasks wait on the worker's own stack, below the thread that runs on top of them.
     below: Cell<usize>,
     /// As [`Header::locks`], of the jobs and tasks on the worker's own stack.
@@ -227,6 +229,7 @@ impl ThreadShared {
             signals: Cell::new(false),
             helpers: Cell::new(0),
             vain: Cell::new(0),
+            polls: Cell::new(0),
             below: Cell::new(0),
             locks: Cell::new(0),
             carriers: Cell::new(0),
@@ -1159,7 +1162,10 @@ impl WorkerCore {
     /// Runs `thread` on top of what this worker runs, until it ends or waits.
     pub(super) fn run_on_top(&self, thread: Ready) {
         let _pin = self.pin();
+        let polls = &self.threads.polls;
+        polls.set(polls.get() + 1);
         self.on_top(|| self.run_thread(thread, false));
+        polls.set(polls.get() - 1);
         // An adopted worker may never get to another place where it gives back what it has counted of threads.
         self.settle_threads();
     }
@@ -1209,6 +1215,10 @@ impl WorkerCore {
         /// Of so many looks, one is followed by a search for threads that wait for each other.
         const SEARCH: u64 = 64;
         const LOOKS: u32 = deadlock::LOOKS;
+        if self.threads.polls.get() > 0 {
+            // What polls may be what others wait for.
+            return;
+        }
         let looks = &self.pool().threads.seats[self.id.index()].looks;
         let next = looks.load(Relaxed).wrapping_add(1);
         looks.store(next, Relaxed);
