@@ -104,7 +104,7 @@ pub(crate) struct ThreadLocal {
     helpers: Cell<usize>,
     /// How often in a row one of those has found nothing but others of the kind.
     vain: Cell<usize>,
-    /// How many jobs and tasks below the thread that runs on top of them look by themselves whether they may go on, at a time or for a word.
+    /// How many jobs and tasks below the thread that runs on top of them poll: they look by themselves whether they may go on.
     polls: Cell<usize>,
     /// How many jobs and tasks wait on the worker's own stack, below the thread that runs on top of them.
     below: Cell<usize>,
