@@ -258,8 +258,10 @@ impl Scheduler for Wrong {
     /// So what is in a queue stays there.
     fn steal(&self, _queues: &mut Queues<'_>) -> Option<Runnable> {
         // On the worker's own stack.
-        if self.0 == "yields in steal" {
-            thread::yield_now();
+        match self.0 {
+            "yields in steal" => thread::yield_now(),
+            "sleeps in steal" => thread::sleep(Duration::from_millis(1)),
+            _ => {}
         }
         None
     }
@@ -322,6 +324,12 @@ fn a_scheduler_yields_in_steal() {
 
 #[test]
 #[ignore = "run by `a_scheduler_that_waits_or_panics_ends_the_process`"]
+fn a_scheduler_sleeps_in_steal() {
+    with_a_wrong_scheduler("sleeps in steal");
+}
+
+#[test]
+#[ignore = "run by `a_scheduler_that_waits_or_panics_ends_the_process`"]
 fn a_scheduler_waits_for_a_fork() {
     with_a_wrong_scheduler("forks");
 }
@@ -332,6 +340,7 @@ fn a_scheduler_that_waits_or_panics_ends_the_process() {
         "a_scheduler_yields",
         "a_scheduler_yields_in_first",
         "a_scheduler_yields_in_steal",
+        "a_scheduler_sleeps_in_steal",
         "a_scheduler_waits_for_a_fork",
     ];
     for name in waits {

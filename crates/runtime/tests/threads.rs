@@ -705,3 +705,29 @@ fn many_threads_alive() {
         assert_eq!(alive.join().unwrap(), 19_999 * 10_000);
     }
 }
+
+/// A thread whose children are run by its joins does not keep others of its worker waiting for ever.
+#[test]
+fn a_thread_that_creates_and_joins_others_lets_the_rest_run() {
+    let pool = Pool::builder().workers(1).build().unwrap();
+    let thread = spawn_in(&pool, || {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let first = Arc::clone(&ran);
+        drop(thread::spawn(move || first.store(1, Relaxed)));
+        let made = (0..20_000_000).find(|_| {
+            thread::spawn(|| ()).join().unwrap();
+            ran.load(Relaxed) == 1
+        });
+        assert!(made.is_some(), "the first one never ran");
+    });
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_handle_that_was_ready_cannot_be_joined() {
+    let pool = Pool::builder().workers(1).build().unwrap();
+    let mut handle = spawn_in(&pool, || 1);
+    assert_eq!(thread::block_on(&mut handle).unwrap(), 1);
+    let joined = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handle.join()));
+    assert!(joined.is_err());
+}

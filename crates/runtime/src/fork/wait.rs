@@ -98,7 +98,7 @@ impl WorkerCore {
         }
         if let Some(job) = self.pop_job() {
             return match self.may_carry_deep(jobs) {
-                true => self.help_thread(self.carry(job, true), is_open),
+                true => self.run_meanwhile(self.carry(job, true), is_open),
                 // A recursion without an end is to overflow the stack, as elsewhere.
                 false => self.run_job(job),
             };
@@ -134,7 +134,7 @@ impl WorkerCore {
                     Jobs::OnTop => self.run_found(job, || {
                         !flag.is_open() && !self.is_called() && self.may_take_any(jobs)
                     }),
-                    Jobs::Apart => self.help_thread(self.carry(job, false), || flag.is_open()),
+                    Jobs::Apart => self.run_meanwhile(self.carry(job, false), || flag.is_open()),
                 }
                 if flag.is_open() || !self.may_take_any(jobs) {
                     return;

@@ -64,13 +64,13 @@ enum Still {
 /// So often at least a worker that wakes up from time to time has looked in vain between two looks at it, and before the first.
 pub(super) const LOOKS: u32 = 2;
 
-/// What two looks at everything say of the time between them.
-#[derive(PartialEq, Eq)]
+/// What two looks at everything say of the time between them. The greatest of several holds.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Between {
     Nothing,
-    Something,
     /// A worker may not have looked yet.
     Unknown,
+    Something,
 }
 
 impl Seen {
@@ -90,13 +90,8 @@ impl Seen {
             }
             _ => Between::Something,
         });
-        let worst = |a, b| match (a, b) {
-            (Between::Something, _) | (_, Between::Something) => Between::Something,
-            (Between::Unknown, _) | (_, Between::Unknown) => Between::Unknown,
-            _ => Between::Nothing,
-        };
         match same {
-            true => each.fold(Between::Nothing, worst),
+            true => each.max().unwrap_or(Between::Nothing),
             false => Between::Something,
         }
     }

@@ -404,8 +404,12 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     /// With the payload, if the thread panicked.
+    ///
+    /// # Panics
+    /// If the handle was polled until it was ready.
     #[inline]
     pub fn join(self) -> std::thread::Result<T> {
+        assert!(!self.taken, "a handle was joined after it was ready");
         let this = std::mem::ManuallyDrop::new(self);
         // SAFETY: the handle goes, and the thread is one of its type.
         unsafe {
@@ -432,6 +436,10 @@ impl<T> JoinHandle<T> {
     }
 }
 
+/// Once for so many threads, one that waits for a new one lets others of its worker run first: else a thread that makes one after the other
+/// and waits for each would keep them waiting for ever. A power of two.
+const LET_OTHERS: u64 = 256;
+
 /// Returns when the thread has ended: the worker that this OS thread is then, `None` if it is none.
 ///
 /// # Safety
@@ -441,7 +449,10 @@ unsafe fn finish(thread: NonNull<Header>) -> Option<NonNull<WorkerCore>> {
     // SAFETY: headers are at their places for ever.
     let header: &'static Header = unsafe { thread.as_ref() };
     if !header.is_done() {
-        if let Some(worker) = run_here(header) {
+        // Numbers of threads made one after the other are consecutive.
+        if header.number().is_multiple_of(LET_OTHERS) {
+            super::yield_now();
+        } else if let Some(worker) = run_here(header) {
             return Some(worker);
         }
         // SAFETY: the caller's contract.

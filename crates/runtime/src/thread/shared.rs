@@ -569,19 +569,7 @@ pub(super) fn yielding() -> Option<Leave> {
 #[cold]
 #[inline(never)]
 fn yield_elsewhere() -> Option<Leave> {
-    let ran = worker::with_any(|worker| {
-        worker.is_some_and(|worker| {
-            if worker.threads.asking.get() {
-                leaves_a_scheduler();
-            }
-            worker
-                .pool()
-                .forks
-                .has_mail(worker.id.index())
-                .then(|| worker.run_mail(Jobs::Apart));
-            worker.run_something()
-        })
-    });
+    let ran = worker::with_any(|worker| worker.is_some_and(WorkerCore::run_something));
     if !ran {
         crate::parking::yield_now();
     }
@@ -1132,13 +1120,13 @@ impl WorkerCore {
     ) -> Option<bool> {
         let other = self.find_thread()?;
         leave();
-        self.help_thread(other, &is_done);
+        self.run_meanwhile(other, &is_done);
         Some(is_done())
     }
 
     /// Runs `other`, and perhaps more threads, for a worker that waits until `is_done`: on top of the task that waits, or by suspending the
     /// thread that waits.
-    pub(crate) fn help_thread(&self, other: Ready, is_done: impl Fn() -> bool) {
+    pub(crate) fn run_meanwhile(&self, other: Ready, is_done: impl Fn() -> bool) {
         match self.current_thread() {
             None => {
                 self.found_something();
@@ -1277,8 +1265,16 @@ impl WorkerCore {
         }
     }
 
-    /// Runs a job or a thread until it ends or waits, if there is one for this worker, which is in a task. Returns whether there was.
+    /// Runs parts of broadcasts, a job or a thread until it ends or waits, if there is one for this worker, which is in a task. Returns
+    /// whether there was.
     pub(super) fn run_something(&self) -> bool {
+        if self.threads.asking.get() {
+            leaves_a_scheduler();
+        }
+        if self.pool().forks.has_mail(self.id.index()) {
+            self.run_mail(Jobs::Apart);
+            return true;
+        }
         let next = self.find_carrier(WorkerCore::find_job);
         let next = next.or_else(|| self.find_thread());
         let found = next.is_some();
