@@ -1,7 +1,7 @@
 //! What lightweight threads wait for: all of it suspends the thread and not its worker.
 //!
-//! On a worker that is in a task or closure, a wait runs other threads meanwhile, and other closures, each in a thread of its own. Any other
-//! OS thread sleeps.
+//! On a worker that is in a task or closure, a wait runs other threads meanwhile, and other closures, each in a thread of its own. Any
+//! other OS thread sleeps.
 
 mod barrier;
 mod channel;
