@@ -35,7 +35,8 @@
 //!
 //! # With graphs and forks
 //! A thread may fork, and run a graph. A task or a forked closure may create threads and wait for them: its worker then runs threads on
-//! top of it, and other closures, each in a thread of its own. A worker takes tasks of graphs first, then forks, then threads: a thread waits as long as there are tasks.
+//! top of it, and other closures, each in a thread of its own. A worker takes tasks of graphs first, then forks, then threads: a thread
+//! waits as long as there are tasks.
 
 mod carrier;
 pub(crate) mod deadlock;
