@@ -643,6 +643,10 @@ impl Twist for ForksAtARoot {
         if calls == 2 {
             AT_ROOT.store(fork(), Ordering::SeqCst);
         }
+        if AT_ROOT.load(Ordering::SeqCst) == 0 {
+            // The other worker may have held the queue's lock at that moment.
+            return;
+        }
         queue.push(env, task);
     }
 }
