@@ -15,7 +15,7 @@ mod cases {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::time::{Duration, Instant};
-    use tanada_runtime::thread::sync::{Barrier, Mutex, bounded};
+    use tanada_runtime::thread::sync::{Barrier, Mutex, OnceCell, bounded};
     use tanada_runtime::thread::{self, Builder};
     use tanada_runtime::{Pool, fork};
 
@@ -99,6 +99,45 @@ mod cases {
             &["(wants) waits for a mutex that a thread that is none of these has"],
         ),
         ("parts", parts, &["waits for a barrier"]),
+        (
+            "busy",
+            busy,
+            &[
+                "threads wait for each other",
+                "(one) waits for the end of thread",
+                "(other) waits for a mutex that OS thread main has",
+                "OS thread main waits for the end of thread",
+            ],
+        ),
+        (
+            "scoped",
+            scoped,
+            &[
+                "(creates) waits for the threads of its scope",
+                "(member) waits for a mutex that thread",
+                "(creates) has or gets before",
+            ],
+        ),
+        (
+            "once",
+            once,
+            &["(makes) waits for a closure that thread", "(makes) runs"],
+        ),
+        (
+            "unrun",
+            unrun,
+            &["OS thread main waits for the end of thread"],
+        ),
+        (
+            "graph",
+            graph,
+            &["waits for a mutex that OS thread main has or gets before"],
+        ),
+        (
+            "child",
+            child,
+            &["OS thread main waits for the end of thread"],
+        ),
     ];
 
     fn spawn<T: Send + 'static>(
@@ -184,7 +223,7 @@ mod cases {
             fork::join(
                 || {
                     while !begun.load(Relaxed) {
-                        std::thread::yield_now();
+                        thread::yield_now();
                     }
                 },
                 || {
@@ -252,6 +291,97 @@ mod cases {
             .expect("it never ends");
     }
 
+    /// Lets an OS thread live that the runtime does not know.
+    fn stranger() {
+        std::thread::spawn(|| std::thread::sleep(2 * HANGS));
+    }
+
+    /// Threads and the main one wait for each other while other workers compute.
+    fn busy(pool: &Pool) {
+        stranger();
+        let busy = Pool::builder().workers(1).build().expect("a pool");
+        let _busy = spawn(&busy, "busy", || {
+            while std::hint::black_box(true) {
+                std::hint::spin_loop();
+            }
+        });
+        let lock = Arc::new(Mutex::new(0));
+        let _guard = lock.lock();
+        let (to_one, from_main) = bounded::<thread::JoinHandle<()>>(1);
+        let locks = Arc::clone(&lock);
+        let wait = move || {
+            let other = from_main.recv().expect("a handle");
+            other.join().expect("no panic");
+        };
+        let one = spawn(pool, "one", wait);
+        let other = spawn(pool, "other", move || *locks.lock() += 1);
+        to_one.send(other).expect("it receives");
+        one.join().expect("no panic");
+    }
+
+    /// A thread waits for a scope with what a thread of it wants.
+    fn scoped(pool: &Pool) {
+        stranger();
+        let body = || {
+            let lock = Mutex::new(0);
+            let _guard = lock.lock();
+            thread::scope(|scope| {
+                let member = Builder::new().name("member");
+                let wants = || *lock.lock() += 1;
+                let _member = member.spawn_scoped(scope, wants).expect("a stack");
+            });
+        };
+        spawn(pool, "creates", body).join().expect("no panic");
+    }
+
+    /// A closure that makes a value needs it.
+    fn once(pool: &Pool) {
+        stranger();
+        static CELL: OnceCell<u8> = OnceCell::new();
+        let body = || *CELL.get_or_init(|| *CELL.get_or_init(|| 0));
+        spawn(pool, "makes", body).join().expect("no panic");
+    }
+
+    /// A worker has no thread and gets none.
+    fn unrun(_: &Pool) {
+        let threads = Pool::builder().workers(1).build_threads();
+        let (pool, _workers) = threads.expect("a pool");
+        let (sender, receiver) = bounded::<u8>(1);
+        let waits = spawn(&pool, "waits", move || receiver.recv().is_ok());
+        waits.join().expect("no panic");
+        drop(sender);
+    }
+
+    /// The main thread waits for a graph with what a task of it wants.
+    fn graph(pool: &Pool) {
+        let lock = Mutex::new(0);
+        let _guard = lock.lock();
+        let run = pool.scope(|scope| {
+            scope.task("wants").register(|_| *lock.lock() += 1);
+        });
+        run.expect("it never ends");
+    }
+
+    /// The main thread of a forked child waits for a thread there.
+    fn child(_: &Pool) {
+        // SAFETY: the child uses nothing that another thread may have locked: the allocator of this platform is usable in a child.
+        #[allow(unsafe_code)]
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let pool = Pool::builder().workers(1).build().expect("a pool");
+            spawn(&pool, "parked", thread::park)
+                .join()
+                .expect("no panic");
+            std::process::exit(0);
+        }
+        let mut status = 0;
+        // SAFETY: the child is this process's, and the word outlives the call.
+        #[allow(unsafe_code)]
+        let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!(ended, child);
+        assert!(libc::WIFEXITED(status), "the child has ended by a signal");
+    }
+
     pub(super) fn main() {
         if let Ok(name) = std::env::var(CASE) {
             let pool = Pool::builder().workers(2).build().expect("a pool");
@@ -263,26 +393,46 @@ mod cases {
             return;
         }
         for (name, _, wanted) in CASES {
-            let mut child = Command::new(std::env::current_exe().expect("this program"))
-                .env(CASE, name)
-                .stderr(Stdio::piped())
-                .spawn()
-                .expect("it starts");
-            let start = Instant::now();
-            while child.try_wait().expect("its state").is_none() {
-                if start.elapsed() > HANGS {
-                    child.kill().expect("it can be killed");
-                    panic!("{name} hangs");
+            // A thread that computes for ever never passes the turn on.
+            let seeds: &[_] = if *name == "busy" {
+                &[None]
+            } else {
+                &[None, Some("1")]
+            };
+            for seed in seeds.iter().copied() {
+                let text = run(name, seed);
+                for part in *wanted {
+                    assert!(text.contains(part), "{name}, seed {seed:?}: {text}");
                 }
-                std::thread::sleep(Duration::from_millis(5));
+                let seeded = if seed.is_some() {
+                    ", in a schedule"
+                } else {
+                    ""
+                };
+                println!("test {name}{seeded} ... ok");
             }
-            let output = child.wait_with_output().expect("what it wrote");
-            let text = String::from_utf8_lossy(&output.stderr);
-            assert!(!output.status.success(), "{name}: {text}");
-            for part in *wanted {
-                assert!(text.contains(part), "{name}: {text}");
-            }
-            println!("test {name} ... ok");
         }
+    }
+
+    /// Runs a case, and returns what it has written when it has failed.
+    fn run(name: &str, seed: Option<&str>) -> String {
+        let mut child = Command::new(std::env::current_exe().expect("this program"))
+            .env(CASE, name)
+            .envs(seed.map(|seed| ("TANADA_SEED", seed)))
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let start = Instant::now();
+        while child.try_wait().expect("its state").is_none() {
+            if start.elapsed() > HANGS {
+                child.kill().expect("it can be killed");
+                panic!("{name}, seed {seed:?}, hangs");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let output = child.wait_with_output().expect("what it wrote");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{name}, seed {seed:?}: {text}");
+        text.into_owned()
     }
 }

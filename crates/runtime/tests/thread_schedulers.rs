@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use tanada_runtime::Pool;
 use tanada_runtime::thread::schedulers::{self, ChildFirst, Entry};
 use tanada_runtime::thread::sync::Mutex;
-use tanada_runtime::thread::{self, Builder, JoinHandle};
+use tanada_runtime::thread::{self, Builder, JoinHandle, Queues, Runnable, Scheduler, Why};
 
 fn pool(workers: u32, entry: &Entry) -> Pool {
     let builder = Pool::builder().workers(workers);
@@ -254,4 +254,42 @@ fn two_threads_that_unpark_each_other_starve_none() {
     };
     assert!(runs_beside(true, busy));
     assert!(runs_beside(false, busy));
+}
+
+/// Notes why threads became ready, and drops those with the hint 1.
+struct Notes(Arc<std::sync::Mutex<Vec<(u16, Why)>>>);
+
+impl Scheduler for Notes {
+    fn ready(&self, queues: &mut Queues<'_>, thread: Runnable, why: Why) {
+        self.0.lock().unwrap().push((thread.digest(), why));
+        if thread.digest() != 1 {
+            queues.push(thread);
+        }
+    }
+}
+
+#[test]
+fn a_scheduler_is_told_of_threads_from_outside() {
+    for workers in [1, 2, 8] {
+        let notes = Arc::<std::sync::Mutex<Vec<(u16, Why)>>>::default();
+        let scheduler = Notes(Arc::clone(&notes));
+        let pool = Pool::builder().workers(workers).thread_scheduler(scheduler);
+        let pool = pool.build().unwrap();
+        // What the scheduler drops runs, too.
+        let threads = [0_u16, 1, 2].map(|hint| {
+            let builder = Builder::new().pool(&pool).hint(hint);
+            // SAFETY: nothing on its stack depends on the OS thread.
+            unsafe { builder.spawn_untied(thread::park) }.unwrap()
+        });
+        for thread in threads {
+            // A token remains if it has not parked yet.
+            thread.thread().unpark();
+            thread.join().unwrap();
+        }
+        let notes = notes.lock().unwrap();
+        let news = notes.iter().filter(|(_, why)| *why == Why::New);
+        let mut hints: Vec<_> = news.map(|(hint, _)| *hint).collect();
+        hints.sort();
+        assert_eq!(hints, [0, 1, 2], "{notes:?}");
+    }
 }

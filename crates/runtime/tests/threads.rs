@@ -307,6 +307,18 @@ fn scoped_threads_borrow_and_a_panic_of_one_is_seen() {
             });
         });
         assert!(panics.is_err());
+        let forgets = std::panic::catch_unwind(|| {
+            tanada_runtime::fork::install(pool, || {
+                thread::scope(|scope| {
+                    std::mem::forget(scope.spawn(|| panic!("on purpose")));
+                });
+            });
+        });
+        assert!(forgets.is_err());
+        let joins = tanada_runtime::fork::install(pool, || {
+            thread::scope(|scope| scope.spawn(|| panic!("on purpose")).join().is_err())
+        });
+        assert!(joins);
     });
 }
 

@@ -411,12 +411,12 @@ impl PoolShared {
 
     /// Waits for the workers to end, for each after a call of `before` with its thread. `entered` is this thread's part in the schedule.
     fn join_after(&self, entered: Option<Entered>, mut before: impl FnMut(&JoinHandle<()>)) {
+        let is_worker = worker::with_any(|worker| worker.is_some());
+        let _outside = (!is_worker).then(deadlock::Outside::enter);
         if let Some(schedule) = &self.schedule {
             schedule.turns.wait_for_end_of(schedule.pool);
         }
         drop(entered);
-        let is_worker = worker::with_any(|worker| worker.is_some());
-        let _outside = (!is_worker).then(deadlock::Outside::enter);
         let mut join = || {
             for thread in self.os_threads.lock().drain(..) {
                 before(&thread);

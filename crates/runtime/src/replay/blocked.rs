@@ -43,6 +43,14 @@ pub(super) fn watch(turns: &Arc<Turns>) {
     }
 }
 
+/// Returns whether this process has the thread that looks.
+pub(crate) fn is_watched() -> bool {
+    let process = WATCHED
+        .try_lock_for(LOOK)
+        .and_then(|watched| watched.process);
+    process.is_some_and(|process| process.is_this())
+}
+
 /// What was seen of the actor that has the turn.
 #[derive(Clone, Copy, PartialEq)]
 struct Seen {

@@ -1,23 +1,28 @@
 //! Threads that wait for each other: found, named, and the end of the process.
 //!
-//! When a worker has nothing to do although lightweight threads are alive, or a thread outside begins to wait, the timer's thread looks a
-//! tenth of a second later. What waits in a function of [`thread`](super) is *dead* if
-//! - some wait for each other in a circle (for ends of threads, and for mutexes that the next one holds), while all workers sleep or wait;
-//!   or
+//! A thread of the runtime looks at all threads, a tenth of a second after a worker has had nothing to do although lightweight threads are
+//! alive, or a thread outside has begun to wait; and about once in a second while lightweight threads begin to wait for what others have.
+//! What waits in a function of [`thread`](super) is *dead* if
+//! - lightweight threads and OS threads outside of pools wait for each other in a circle: for ends of threads and of scopes, for mutexes
+//!   and closures that run once. Two looks find each of them in one and the same wait, so none can have gone on between them, whatever
+//!   others do;
+//! - threads of all kinds wait for each other in a circle, while all workers sleep or wait; or
 //! - nobody is left who could wake one: every OS thread of the process is a worker that sleeps or waits, waits in a function of this crate,
-//!   or is the timer's.
+//!   or is one of the two that look after others.
 //!
 //! Otherwise an OS thread that this crate does not know may still send a message or unlock something, and nothing is reported.
 //!
 //! An OS thread that was woken need not run for long, on a machine that has other things to do. So nothing is reported of one that does not
 //! sleep for the system.
 
-use super::record::On;
+use super::record::{On, Wait};
 use super::stack;
 use super::timer;
 use crate::pool::PoolShared;
-use crate::process::PerProcess;
+use crate::process::{PerProcess, Process};
+use crate::replay::blocked;
 use parking_lot::Mutex;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -36,6 +41,8 @@ struct Known {
     outside: AtomicUsize,
     /// What waits in a function of [`thread`](super) and is no lightweight thread.
     heavy: Mutex<Vec<Heavy>>,
+    /// The names of OS threads that have a [`context`].
+    contexts: Mutex<HashMap<u64, String>>,
     /// The number of the next one.
     next: AtomicU64,
     /// Threads with lower numbers are the parent's of which this process is a forked child.
@@ -46,8 +53,9 @@ struct Known {
 
 /// Everything that changes when a thread goes on.
 struct Seen {
-    blocked: Vec<(u64, On, u64)>,
-    /// The workers, all of which sleep or wait.
+    /// The threads that wait for each other, or all that wait, by their numbers.
+    blocked: Vec<(u64, Wait)>,
+    /// The workers, all of which sleep or wait; none if these do not matter.
     still: Vec<Still>,
     outside: usize,
 }
@@ -137,6 +145,8 @@ struct Heavy {
     number: u64,
     /// [`context`] of the OS thread.
     context: u64,
+    /// Whether that is a worker, which may run something else on top of what waits.
+    is_worker: bool,
     /// The system's number of it.
     task: Option<OsString>,
     label: String,
@@ -154,14 +164,17 @@ impl Heavily {
         let known = known();
         let number = known.next.fetch_add(1, SeqCst);
         let thread = std::thread::current();
-        let name = thread.name().unwrap_or("without a name");
         let label = match is_worker {
-            true => format!("a task or closure on worker {name}"),
-            false => format!("OS thread {name}"),
+            true => {
+                let name = thread.name().unwrap_or("without a name");
+                format!("a task or closure on worker {name}")
+            }
+            false => this_os_thread(),
         };
         known.heavy.lock().push(Heavy {
             number,
             context: context(),
+            is_worker,
             task: task(),
             label,
             on,
@@ -181,26 +194,63 @@ impl Drop for Heavily {
     }
 }
 
+/// Numbers of OS threads: no lightweight thread has one of them.
+const OS: u64 = 1 << 62;
+
+/// Numbers of waits of OS threads: no lightweight thread has one of them.
+const OS_WAIT: u64 = 1 << 63;
+
+/// The number that stands for an OS thread, as long as that lives.
+struct Context(u64);
+
+impl Context {
+    fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(OS);
+        let number = NEXT.fetch_add(1, Relaxed);
+        known().contexts.lock().insert(number, this_os_thread());
+        Context(number)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        known().contexts.lock().remove(&self.0);
+    }
+}
+
+/// Returns what reports call this OS thread.
+fn this_os_thread() -> String {
+    let thread = std::thread::current();
+    format!("OS thread {}", thread.name().unwrap_or("without a name"))
+}
+
 /// Returns a number that stands for this OS thread, and for all tasks and closures that it runs. No lightweight thread has it.
 pub(super) fn context() -> u64 {
-    const OS: u64 = 1 << 62;
-    static NEXT: AtomicU64 = AtomicU64::new(OS);
     thread_local! {
-        static NUMBER: u64 = NEXT.fetch_add(1, Relaxed);
+        static CONTEXT: Context = Context::new();
     }
-    NUMBER.with(|number| *number)
+    // A thread that is about to end waits for nothing any more.
+    CONTEXT.try_with(|context| context.0).unwrap_or(0)
 }
 
 /// Returns the system's number of this OS thread.
 fn task() -> Option<OsString> {
     thread_local! {
-        static TASK: Option<OsString> = {
-            let this = std::fs::read_link("/proc/thread-self").ok();
-            this.and_then(|path| path.file_name().map(OsStr::to_owned))
-        };
+        static TASK: RefCell<Option<(u64, OsString)>> = const { RefCell::new(None) };
     }
-    // In a child of `fork(2)` the number is the parent's: that thread is not found, and nothing is reported of this one.
-    TASK.with(Option::clone)
+    let process = Process::this().number();
+    let known = |kept: &Option<(u64, OsString)>| {
+        let (of, number) = kept.as_ref()?;
+        // In a child of `fork(2)` it has another one.
+        (*of == process).then(|| number.clone())
+    };
+    TASK.with_borrow_mut(|kept| {
+        known(kept).or_else(|| {
+            let this = std::fs::read_link("/proc/thread-self").ok()?;
+            *kept = Some((process, this.file_name().map(OsStr::to_owned)?));
+            known(kept)
+        })
+    })
 }
 
 /// A pool was made.
@@ -226,15 +276,25 @@ pub(crate) fn suspect() {
     }
 }
 
+/// A lightweight thread begins to wait: if that is for another thread, perhaps as the last one of a circle, which nothing else would
+/// notice as long as its worker has others to run.
+#[inline]
+pub(super) fn may_close_a_circle(on: On) {
+    if matches!(on, On::Join | On::Mutex | On::Once | On::Scope) {
+        timer::look_later();
+    }
+}
+
 /// What waits.
 struct Blocked {
     /// The number of the thread, or the [`context`].
     who: u64,
-    /// No other thread has it, and no other wait of an OS thread.
+    /// No other thread has it, and no other wait of an OS thread. The highest bit is set for the latter.
     number: u64,
     label: String,
-    on: On,
-    what: u64,
+    wait: Wait,
+    /// The number of the scope that it is part of, or 0.
+    scope: u64,
 }
 
 /// Looks for threads that wait for each other. If it finds the same ones again and again, reports them and ends the process.
@@ -279,54 +339,72 @@ enum Look {
     Unknown,
 }
 
+impl Heavy {
+    fn blocked(&self) -> Blocked {
+        Blocked {
+            who: self.context,
+            number: self.number | OS_WAIT,
+            label: self.label.clone(),
+            wait: Wait {
+                on: self.on,
+                what: self.what,
+                since: 0,
+            },
+            scope: 0,
+        }
+    }
+
+    fn is_asleep(&self) -> bool {
+        let task = self.task.as_ref();
+        task.is_some_and(|task| is_asleep(&Path::new(TASKS).join(task)))
+    }
+}
+
 /// Looks at everything.
 fn find() -> Look {
     let known = known();
+    let mut blocked = lightweight(known.first);
+    {
+        let heavy = known.heavy.lock();
+        let outside = heavy.iter().filter(|heavy| !heavy.is_worker);
+        // One that does not sleep may have been woken.
+        blocked.extend(
+            outside
+                .filter(|heavy| heavy.is_asleep())
+                .map(Heavy::blocked),
+        );
+    }
+    let state = |thread: &Blocked| (thread.number, thread.wait);
+    let circle = circle_of(&blocked);
+    if !circle.is_empty() {
+        let seen = Seen {
+            blocked: circle.iter().map(|place| state(&blocked[*place])).collect(),
+            still: Vec::new(),
+            outside: 0,
+        };
+        return Look::Dead(seen, blocked, circle);
+    }
     let Some(still) = still_workers() else {
         return Look::Alive;
     };
-    let mut blocked = Vec::new();
-    stack::for_each(|header| {
-        if let (Some((on, what)), Some((number, name))) = (header.blocked_on(), header.label())
-            && number >= known.first
-        {
-            let label = match name {
-                "" => format!("thread {number}"),
-                name => format!("thread {number} ({name})"),
-            };
-            blocked.push(Blocked {
-                who: number,
-                number,
-                label,
-                on,
-                what,
-            });
-        }
-    });
     let heavy = known.heavy.lock();
-    let sleeps = |heavy: &Heavy| {
-        let task = heavy.task.as_ref();
-        task.is_some_and(|task| is_asleep(&Path::new(TASKS).join(task)))
-    };
-    if !heavy.iter().all(sleeps) {
+    if !heavy.iter().all(Heavy::is_asleep) {
         return Look::Unknown;
     }
-    blocked.extend(heavy.iter().map(|heavy| Blocked {
-        who: heavy.context,
-        // Other than those of threads.
-        number: heavy.number | 1 << 63,
-        label: heavy.label.clone(),
-        on: heavy.on,
-        what: heavy.what,
-    }));
+    let lightweight = blocked
+        .iter()
+        .take_while(|thread| thread.number < OS_WAIT)
+        .count();
+    blocked.truncate(lightweight);
+    blocked.extend(heavy.iter().map(Heavy::blocked));
     drop(heavy);
     if blocked.is_empty() {
         return Look::Alive;
     }
-    let circle = circle(&blocked);
+    let circle = circle_of(&blocked);
     let outside = known.outside.load(SeqCst);
-    // The timer's thread calls this.
-    let waiting = still.len() + outside + 1;
+    // The timer's thread calls this. The one that watches schedules wakes nothing that waits.
+    let waiting = still.len() + outside + 1 + usize::from(blocked::is_watched());
     if circle.is_empty() {
         match os_threads() {
             Some((all, sleep)) if all == waiting && !timer::has_alarms() => match sleep {
@@ -336,13 +414,39 @@ fn find() -> Look {
             _ => return Look::Alive,
         }
     }
-    let state = |thread: &Blocked| (thread.number, thread.on, thread.what);
     let seen = Seen {
         blocked: blocked.iter().map(state).collect(),
         still,
         outside,
     };
     Look::Dead(seen, blocked, circle)
+}
+
+/// Returns the lightweight threads that wait, of those with numbers from `first` on.
+fn lightweight(first: u64) -> Vec<Blocked> {
+    let mut blocked = Vec::new();
+    stack::for_each(|header| {
+        if let (Some(wait), Some((number, name))) = (header.blocked_on(), header.label())
+            && number >= first
+        {
+            blocked.push(Blocked {
+                who: number,
+                number,
+                label: label(number, name),
+                wait,
+                scope: header.scope(),
+            });
+        }
+    });
+    blocked
+}
+
+/// Returns what reports call a lightweight thread.
+fn label(number: u64, name: &str) -> String {
+    match name {
+        "" => format!("thread {number}"),
+        name => format!("thread {number} ({name})"),
+    }
 }
 
 /// Returns all workers of all pools, if all of them sleep or wait.
@@ -358,6 +462,10 @@ fn still_workers() -> Option<Vec<Still>> {
         }
         let waits = pool.forks.demand.waits.idle();
         for (me, (idle, waiting)) in pool.sleep.idle().zip(waits).enumerate() {
+            // It has no thread yet, and gets one from the program.
+            if !pool.threads.has_begun(me) {
+                continue;
+            }
             let asleep = [idle, waiting]
                 .into_iter()
                 .flatten()
@@ -397,35 +505,54 @@ fn is_asleep(described: &Path) -> bool {
     state.is_some_and(|(_, state)| state.trim_start().starts_with('S'))
 }
 
-/// Returns threads that wait for each other in a circle, by their places in `blocked`, each for the next one.
-fn circle(blocked: &[Blocked]) -> Vec<usize> {
+/// Returns threads that wait for each other in a circle, by their places in `blocked`, each for the next one, and the one with the least
+/// number first.
+fn circle_of(blocked: &[Blocked]) -> Vec<usize> {
     // Of the waits of one OS thread, the last one is on top of the others.
     let places: HashMap<u64, usize> = (blocked.iter().map(|thread| thread.who).zip(0..)).collect();
-    let next = |thread: &Blocked| match thread.on {
-        On::Join | On::Mutex => places.get(&thread.what).copied(),
+    let mut members: HashMap<u64, Vec<usize>> = HashMap::new();
+    for (place, thread) in blocked.iter().enumerate() {
+        if thread.scope != 0 {
+            members.entry(thread.scope).or_default().push(place);
+        }
+    }
+    // Each of them has to go on before the thread does.
+    let needs = |thread: &Blocked| match thread.wait.on {
+        On::Join | On::Mutex | On::Once => places.get(&thread.wait.what).map(std::slice::from_ref),
+        On::Scope => members.get(&thread.wait.what).map(Vec::as_slice),
         _ => None,
     };
-    // By which start each was reached first.
-    let mut reached = vec![usize::MAX; blocked.len()];
+    let mut reached = vec![false; blocked.len()];
+    // The path from a start to the thread that is looked at, each with those that it needs and that were not looked at.
+    let mut path = Vec::new();
+    let mut on_path = vec![false; blocked.len()];
     for start in 0..blocked.len() {
-        let mut at = start;
-        while reached[at] == usize::MAX {
-            reached[at] = start;
-            match next(&blocked[at]) {
-                Some(other) => at = other,
-                None => break,
+        let mut next = (!reached[start]).then_some(start);
+        loop {
+            if let Some(place) = next.take() {
+                reached[place] = true;
+                on_path[place] = true;
+                path.push((place, needs(&blocked[place]).unwrap_or_default().iter()));
             }
-        }
-        if reached[at] != start || next(&blocked[at]).is_none() {
-            continue;
-        }
-        // The path from this start has come back to itself.
-        let mut circle = vec![at];
-        while let Some(other) = next(&blocked[circle[circle.len() - 1]]) {
-            if other == at {
-                return circle;
+            let Some((place, needed)) = path.last_mut() else {
+                break;
+            };
+            match needed.next() {
+                Some(other) if on_path[*other] => {
+                    let begin = path.iter().position(|(place, _)| place == other);
+                    let circle = path[begin.expect("it is on the path")..].iter();
+                    let mut circle: Vec<usize> = circle.map(|(place, _)| *place).collect();
+                    let least =
+                        (0..circle.len()).min_by_key(|index| blocked[circle[*index]].number);
+                    circle.rotate_left(least.expect("it is not empty"));
+                    return circle;
+                }
+                Some(other) => next = (!reached[*other]).then_some(*other),
+                None => {
+                    on_path[*place] = false;
+                    path.pop();
+                }
             }
-            circle.push(other);
         }
     }
     Vec::new()
@@ -434,16 +561,19 @@ fn circle(blocked: &[Blocked]) -> Vec<usize> {
 fn report(blocked: &[Blocked], circle: &[usize]) {
     let by_number = |who: u64| {
         let found = blocked.iter().rfind(|thread| thread.who == who);
-        found.map_or("a thread that is none of these", |thread| &thread.label)
+        found.map_or_else(|| alive(who), |thread| thread.label.clone())
     };
-    let wait = |thread: &Blocked| match thread.on {
-        On::Join => format!("the end of {}", by_number(thread.what)),
-        On::Mutex => format!("a mutex that {} has or gets before", by_number(thread.what)),
+    let wait = |thread: &Blocked| match thread.wait.on {
+        On::Join => format!("the end of {}", by_number(thread.wait.what)),
+        On::Mutex => format!(
+            "a mutex that {} has or gets before",
+            by_number(thread.wait.what)
+        ),
+        On::Once => format!("a closure that {} runs once", by_number(thread.wait.what)),
         On::Condvar => "a condition variable".to_owned(),
         On::Barrier => "a barrier".to_owned(),
         On::Receive => "a message".to_owned(),
         On::Send => "room in a channel".to_owned(),
-        On::Once => "a closure that runs once".to_owned(),
         On::Scope => "the threads of its scope".to_owned(),
         On::Future => "a future".to_owned(),
         On::Sleep => "the passing of time".to_owned(),
@@ -466,4 +596,18 @@ fn report(blocked: &[Blocked], circle: &[usize]) {
         let _ = write!(text, "\n  and {} more", blocked.len() - NAMED);
     }
     crate::process::report(format_args!("{text}"));
+}
+
+/// Returns what reports call the thread with the number, which waits for nothing that is known.
+fn alive(who: u64) -> String {
+    let mut found = known().contexts.lock().get(&who).cloned();
+    if who != 0 && who < OS {
+        stack::for_each(|header| {
+            let is = header.label().filter(|(number, _)| *number == who);
+            found = found
+                .take()
+                .or(is.map(|(number, name)| label(number, name)));
+        });
+    }
+    found.unwrap_or_else(|| String::from("a thread that is none of these"))
 }

@@ -306,7 +306,7 @@ impl<'p, H: Hint> Builder<'p, H> {
 }
 
 /// Returns the right to run a new thread, for the program.
-fn unscheduled(right: Ready) -> Runnable {
+pub(super) fn unscheduled(right: Ready) -> Runnable {
     Header::of(&right).waits_on(On::Schedule, 0);
     Runnable::new(right)
 }
@@ -334,6 +334,16 @@ pub(super) fn schedule_elsewhere(right: Ready) {
     // SAFETY: the thread does not end before the right is used.
     let pool = unsafe { Header::of(&right).pool() }.shared();
     pool.make_ready(None, right, Why::New);
+}
+
+/// Makes a thread ready for any worker that may run it, without a word to the scheduler.
+pub(super) fn run_somewhere(right: Ready) {
+    // SAFETY: as above.
+    let pool = unsafe { Header::of(&right).pool() }.shared();
+    match Header::of(&right).is_pinned() {
+        true => pool.make_pinned_ready(None, right),
+        false => pool.inject_thread(right),
+    }
 }
 
 /// Calls `body` with the run queues of this worker's pool; `None` if this OS thread is no worker.
@@ -627,7 +637,7 @@ pub(super) fn will_unlock() {
 
 /// Returns the header of the lightweight thread that calls this.
 #[inline(never)]
-fn header() -> Option<&'static Header> {
+pub(super) fn header() -> Option<&'static Header> {
     worker::with_any(|worker| worker.and_then(WorkerCore::current_thread))
 }
 
@@ -639,7 +649,7 @@ pub fn park() {
         Some(header) => {
             header.waits_on(On::Park, 0);
             shared::park(header);
-            header.waits_on(On::Nothing, 0);
+            header.goes_on();
         }
         None => crate::parking::park(),
     }
@@ -677,7 +687,7 @@ pub fn sleep(time: Duration) {
         shared::park(header);
     }
     drop(alarm);
-    header.waits_on(On::Nothing, 0);
+    header.goes_on();
 }
 
 /// A thread that is not lightweight waits until a time, or less long. A worker in a task runs a job or a thread meanwhile.

@@ -189,9 +189,9 @@ pub(crate) enum On {
     Receive,
     /// Room in a channel.
     Send,
-    /// A closure that another thread runs once.
+    /// A closure that what has the number runs once: a thread or an OS thread.
     Once,
-    /// The end of a scope's threads.
+    /// The end of the threads of the scope with the number.
     Scope,
     /// A future.
     Future,
@@ -203,6 +203,15 @@ pub(crate) enum On {
     Schedule,
     /// The end of a fork, a graph or a call. The thread is not parked.
     Work,
+}
+
+/// A wait of a thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wait {
+    pub(super) on: On,
+    pub(super) what: u64,
+    /// No other wait of the thread has it.
+    pub(super) since: usize,
 }
 
 impl On {
@@ -253,8 +262,11 @@ pub(crate) struct Header {
     types: Cell<Option<&'static Types>>,
     name: AtomicPtr<u8>,
     name_bytes: AtomicUsize,
+    /// An [`On`] in the lowest byte; above it, how often it has changed.
     on: AtomicUsize,
     on_what: AtomicU64,
+    /// The number of the scope that the thread is part of, or 0.
+    scope: AtomicU64,
     waker: Mutex<Option<Waker>>,
 }
 
@@ -693,25 +705,55 @@ impl Header {
         self.number.load(Relaxed)
     }
 
-    /// Stores what the thread waits for, for reports.
+    /// Stores what the thread begins to wait for, for reports: that thread calls this, or the one that makes it.
     #[inline]
     pub(super) fn waits_on(&self, on: On, what: u64) {
-        self.on_what.store(what, Relaxed);
-        self.on.store(on as usize, Relaxed);
+        self.on_what.store(what, Release);
+        self.changes_to(on);
     }
 
-    /// Returns what the thread waits for, if it has not ended, and no worker runs it.
-    pub(super) fn blocked_on(&self) -> Option<(On, u64)> {
+    /// Stores that the thread does not wait any more.
+    #[inline]
+    pub(super) fn goes_on(&self) {
+        self.changes_to(On::Nothing);
+    }
+
+    #[inline]
+    fn changes_to(&self, on: On) {
+        const CHANGE: usize = 1 << u8::BITS;
+        let changes = (self.on.load(Relaxed) | (CHANGE - 1)).wrapping_add(1);
+        self.on.store(changes | on as usize, Release);
+    }
+
+    /// Returns what the thread waits for, if it has not ended, and no worker runs it. If two calls return the same of one thread, it has
+    /// waited all the time between them, unless it [runs](On::Work).
+    pub(super) fn blocked_on(&self) -> Option<Wait> {
         if self.number.load(Relaxed) == 0 || self.is_done() {
             return None;
         }
-        let on = On::ALL.get(self.on.load(Relaxed)).copied()?;
+        let since = self.on.load(Acquire);
+        let on = On::ALL.get(since & usize::from(u8::MAX)).copied()?;
         let is_parked = self.state.load(Acquire) == PARKED;
+        let what = self.on_what.load(Acquire);
+        // What it waited for before is stored over by the next wait only, when this has changed.
+        let is_same = self.on.load(Relaxed) == since;
+        let wait = |on, what| Wait { on, what, since };
         match self.home() {
-            _ if is_parked => Some((on, self.on_what.load(Relaxed))),
-            None => (on == On::Schedule).then_some((on, 0)),
-            Some(_) => Some((On::Work, 0)),
+            _ if is_parked => is_same.then(|| wait(on, what)),
+            None => (on == On::Schedule).then(|| wait(on, 0)),
+            Some(_) => Some(wait(On::Work, 0)),
         }
+    }
+
+    /// Notes which scope the thread is part of: the one with the number, or none if that is 0.
+    #[inline]
+    pub(super) fn is_part_of(&self, scope: u64) {
+        self.scope.store(scope, Relaxed);
+    }
+
+    /// Returns the number of the scope that the thread is part of, or 0.
+    pub(super) fn scope(&self) -> u64 {
+        self.scope.load(Relaxed)
     }
 
     /// Returns the thread's number and name, if it is alive.

@@ -47,7 +47,8 @@ pub trait Scheduler: Send + Sync + 'static {
         First::Parent
     }
 
-    /// A thread became ready on this worker. By default the head of the worker's own queue gets it, and the tail if it has yielded.
+    /// A thread became ready on this worker, or became ready elsewhere than on a worker of the pool and was found by this one. By default
+    /// the head of the worker's own queue gets it, and the tail if it has yielded.
     fn ready(&self, queues: &mut Queues<'_>, thread: Runnable, why: Why) {
         let me = queues.me();
         match why {
@@ -104,7 +105,8 @@ impl Drop for Runnable {
     fn drop(&mut self) {
         // SAFETY: the right is moved out once: nothing uses the field after the drop.
         let right = unsafe { std::ptr::read(&self.0) };
-        super::handle::schedule_elsewhere(right);
+        // A scheduler that has dropped it is not asked again: it might do the same for ever.
+        super::handle::run_somewhere(right);
     }
 }
 
@@ -245,10 +247,11 @@ impl<'a> Queues<'a> {
     pub(super) fn ours(&self, thread: Runnable) -> Option<Ready> {
         let header = Header::of(&thread.0);
         let here = std::ptr::eq(header.pool_address(), self.worker.pool());
+        let right = thread.into_right();
         if here && !header.is_pinned() {
-            return Some(thread.into_right());
+            return Some(right);
         }
-        drop(thread);
+        super::handle::schedule_elsewhere(right);
         None
     }
 

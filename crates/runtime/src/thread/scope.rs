@@ -1,6 +1,6 @@
 //! Threads that borrow from the one that creates them.
 
-use super::handle::{Builder, Hint, JoinHandle, now};
+use super::handle::{Builder, Hint, JoinHandle, header, now, unscheduled};
 use super::record::On;
 use super::scheduler::Runnable;
 use super::waiter::{WaitList, wait_in};
@@ -25,7 +25,8 @@ struct Shared(parking_lot::Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     threads: usize,
-    panicked: bool,
+    /// How many threads have panicked and were not joined.
+    panicked: usize,
     waiters: WaitList,
 }
 
@@ -55,12 +56,17 @@ pub fn scope<'env, R>(body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>)
     scope.shared.wait();
     match result {
         Err(payload) => resume_unwind(payload),
-        Ok(_) if scope.shared.0.lock().panicked => panic!("a thread of the scope panicked"),
+        Ok(_) if scope.shared.0.lock().panicked > 0 => panic!("a thread of the scope panicked"),
         Ok(result) => result,
     }
 }
 
 impl Shared {
+    /// Returns the number that stands for the scope in reports: no other one has it at the same time.
+    fn number(&self) -> u64 {
+        std::ptr::from_ref(self).addr() as u64
+    }
+
     fn wait(&self) {
         // The threads borrow from this frame and its callers'.
         EndOnPanic::around(|| {
@@ -69,7 +75,8 @@ impl Shared {
                 if state.threads == 0 {
                     return;
                 }
-                wait_in(state, |state| &mut state.waiters, (On::Scope, 0), || ());
+                let on = (On::Scope, self.number());
+                wait_in(state, |state| &mut state.waiters, on, || ());
             }
         });
     }
@@ -78,8 +85,23 @@ impl Shared {
 /// A thread of the scope ends when this is dropped.
 struct Member(Arc<Shared>);
 
+impl Member {
+    /// The lightweight thread that calls this is the member.
+    fn begins(&self) {
+        if let Some(thread) = header() {
+            thread.is_part_of(self.0.number());
+        }
+    }
+}
+
 impl Drop for Member {
     fn drop(&mut self) {
+        // It may be the thread of a scope's creator, if no thread could be made.
+        if let Some(thread) = header()
+            && thread.scope() == self.0.number()
+        {
+            thread.is_part_of(0);
+        }
         let mut state = self.0.0.lock();
         state.threads -= 1;
         let waiters = match state.threads {
@@ -92,22 +114,12 @@ impl Drop for Member {
 }
 
 /// Where a thread of a scope leaves its result. The thread lets go of it before it ends for the scope: a result may borrow, too.
-struct Packet<T> {
-    shared: Arc<Shared>,
-    result: parking_lot::Mutex<Option<std::thread::Result<T>>>,
-}
-
-impl<T> Drop for Packet<T> {
-    fn drop(&mut self) {
-        if matches!(self.result.get_mut(), Some(Err(_))) {
-            self.shared.0.lock().panicked = true;
-        }
-    }
-}
+type Packet<T> = parking_lot::Mutex<Option<std::thread::Result<T>>>;
 
 /// As [`JoinHandle`], of a thread in a scope.
 pub struct ScopedJoinHandle<'scope, T> {
     handle: JoinHandle<()>,
+    shared: Arc<Shared>,
     packet: Arc<Packet<T>>,
     marker: PhantomData<&'scope ()>,
 }
@@ -119,8 +131,12 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// With the payload, if the thread panicked.
     pub fn join(self) -> std::thread::Result<T> {
         self.handle.join()?;
-        let result = self.packet.result.lock().take();
-        result.expect("a thread that has ended has a result")
+        let result = self.packet.lock().take();
+        let result = result.expect("a thread that has ended has a result");
+        if result.is_err() {
+            self.shared.0.lock().panicked -= 1;
+        }
+        result
     }
 
     /// Returns whether the thread has ended.
@@ -174,12 +190,7 @@ impl<H: Hint> Builder<'_, H> {
         let (body, packet) = scope.member(body);
         // SAFETY: the scope does not end before the closure has, and its result is not a borrow. The thread is tied.
         let made = unsafe { self.make(body, true, now) };
-        let (handle, ()) = made?;
-        Ok(ScopedJoinHandle {
-            handle,
-            packet,
-            marker: PhantomData,
-        })
+        made.map(|(handle, ())| scope.handle(handle, packet))
     }
 
     /// As [`Builder::spawn_scoped`], of a thread that is not tied.
@@ -199,12 +210,8 @@ impl<H: Hint> Builder<'_, H> {
     ) -> io::Result<ScopedJoinHandle<'scope, T>> {
         let (body, packet) = scope.member(body);
         // SAFETY: as in `spawn_scoped`; the rest is the caller's contract.
-        let handle = unsafe { self.make_untied(body) }?;
-        Ok(ScopedJoinHandle {
-            handle,
-            packet,
-            marker: PhantomData,
-        })
+        let made = unsafe { self.make_untied(body) };
+        made.map(|handle| scope.handle(handle, packet))
     }
 
     /// As [`Builder::spawn_scoped`], but the thread does not become ready before its [`Runnable`] is used. The scope waits for it.
@@ -221,14 +228,8 @@ impl<H: Hint> Builder<'_, H> {
     ) -> io::Result<(ScopedJoinHandle<'scope, T>, Runnable)> {
         let (body, packet) = scope.member(body);
         // SAFETY: as in `spawn_scoped`.
-        let made = unsafe { self.make(body, true, |_, _, right| Runnable::new(right)) };
-        let (handle, thread) = made?;
-        let handle = ScopedJoinHandle {
-            handle,
-            packet,
-            marker: PhantomData,
-        };
-        Ok((handle, thread))
+        let made = unsafe { self.make(body, true, |_, _, right| unscheduled(right)) };
+        made.map(|(handle, thread)| (scope.handle(handle, packet), thread))
     }
 }
 
@@ -240,19 +241,34 @@ impl<'scope> Scope<'scope, '_> {
     ) -> (impl FnOnce() + Send + use<'scope, T, F>, Arc<Packet<T>>) {
         self.shared.0.lock().threads += 1;
         let member = Member(Arc::clone(&self.shared));
-        let packet = Arc::new(Packet {
-            shared: Arc::clone(&self.shared),
-            result: parking_lot::Mutex::new(None),
-        });
+        let packet = Arc::new(Packet::new(None));
         let place = Arc::clone(&packet);
         let counted = move || {
             // Dropped last, also if the thread is never run.
             let member = member;
+            member.begins();
             let result = catch_unwind(AssertUnwindSafe(body));
-            *place.result.lock() = Some(result);
+            if result.is_err() {
+                member.0.0.lock().panicked += 1;
+            }
+            *place.lock() = Some(result);
             drop(place);
             drop(member);
         };
         (counted, packet)
+    }
+
+    /// Returns the handle of a thread of the scope, which leaves its result in `packet`.
+    fn handle<T>(
+        &self,
+        handle: JoinHandle<()>,
+        packet: Arc<Packet<T>>,
+    ) -> ScopedJoinHandle<'scope, T> {
+        ScopedJoinHandle {
+            handle,
+            shared: Arc::clone(&self.shared),
+            packet,
+            marker: PhantomData,
+        }
     }
 }

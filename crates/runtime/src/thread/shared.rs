@@ -2,7 +2,8 @@
 //!
 //! # Where a thread that is ready lies
 //! - One that may move (it has not started, or it is not tied): in the run queue of a worker, where the pool's [`Scheduler`] puts and finds
-//!   it, or among the *injected* ones, if no worker of the pool made it ready.
+//!   it. If no worker of the pool made it ready, among the *injected* ones, or with a scheduler among the *arrivals*, of which a worker
+//!   tells the scheduler when it takes them.
 //! - One that is tied and has started: in its worker's *ring*, which that worker alone touches, or in its worker's *mail*, if another
 //!   thread unparked it.
 //!
@@ -52,7 +53,14 @@ const SLICES: u32 = 64;
 const MOST_SLICES: u32 = 1024;
 
 /// So often in a row at most a thread that leaves goes on with the next one, without a look at anything else.
-const TURNS: u32 = RING - 1;
+const TURNS: i32 = RING as i32 - 1;
+
+/// So often at most a worker whose threads have used up their turns finds nothing else than these, and lets them go on for as many more,
+/// before it comes back to its loop. Together they are not more slices than the loop runs before it searches.
+const MORE_TURNS: i32 = (MOST_SLICES / RING) as i32 - 1;
+
+/// Once in so many times it looks also for what is not a thread: as often as the loop does.
+const OTHER_LOOK: i32 = (SLICES / RING) as i32;
 
 /// Numbers of threads that a worker takes at once.
 const NUMBERS: u64 = 1 << 20;
@@ -64,6 +72,8 @@ static NUMBER: AtomicU64 = AtomicU64::new(1);
 pub(crate) struct ThreadShared {
     seats: Box<[Seat]>,
     injected: Injector,
+    /// Threads that the user's scheduler has not been told of.
+    arrivals: Injector,
     /// The user's, if there is one.
     scheduler: Option<Arc<dyn Scheduler>>,
     heads: Mutex<Vec<Option<Head>>>,
@@ -81,6 +91,9 @@ struct Seat {
 pub(crate) struct ThreadLocal {
     head: UnsafeCell<Head>,
     ring: Ring,
+    /// This worker's word of [`Demand::limit`](crate::fork::demand::Demand::limit), which is asked for at each switch: behind the pool it
+    /// would be two more loads away.
+    limit: NonNull<AtomicUsize>,
     /// Free slots of the usual size, and their number.
     slots: Cell<Option<&'static Header>>,
     free: Cell<usize>,
@@ -94,7 +107,9 @@ pub(crate) struct ThreadLocal {
     /// Whether the next look at what has waited for long begins with this worker's run queue.
     waiting_first: Cell<bool>,
     /// How often from now on a thread that leaves may go on with the next one, before it gives this worker back.
-    turns: Cell<u32>,
+    turns: Cell<i32>,
+    /// How often it may have [`TURNS`] more then.
+    more_turns: Cell<i32>,
     pub(super) random: Cell<u64>,
     /// The next number of a thread, and the end of those that this worker has taken.
     number: Cell<u64>,
@@ -128,10 +143,12 @@ struct Around<'a> {
 }
 
 /// Threads of one worker, which alone touches them and is noted in them, in the order in which they became ready: a list through their
-/// headers. They are tied to it, but for one that a waiting thread has found and put first.
+/// headers, of which the last one's word says nothing. They are tied to the worker, but for one that a waiting thread has found and put
+/// first.
 #[derive(Default)]
 struct Ring {
     first: Cell<Option<&'static Header>>,
+    /// Says nothing if there is no first one.
     last: Cell<Option<&'static Header>>,
     len: Cell<usize>,
 }
@@ -141,10 +158,10 @@ impl Ring {
     fn push_back(&self, right: Ready) {
         let thread = Header::of(&right);
         self.len.set(self.len.get() + 1);
-        thread.next.set(None);
-        match self.last.replace(Some(thread)) {
-            Some(last) => last.next.set(Some(thread)),
-            None => self.first.set(Some(thread)),
+        let last = self.last.replace(Some(thread));
+        match (self.first.get(), last) {
+            (Some(_), Some(last)) => last.next.set(Some(thread)),
+            _ => self.first.set(Some(thread)),
         }
     }
 
@@ -162,17 +179,14 @@ impl Ring {
     /// `None`, and does nothing, if there is none.
     #[inline(always)]
     fn take_turns(&self, thread: &'static Header) -> Option<&'static Header> {
-        let (next, last) = (self.first.get()?, self.last.replace(Some(thread)));
-        thread.next.set(None);
-        match last {
-            // Two threads take turns, and nothing has to be read that was just written.
-            Some(last) if std::ptr::eq(next, last) => self.first.set(Some(thread)),
-            last => {
-                if let Some(last) = last {
-                    last.next.set(Some(thread));
-                }
+        let next = self.first.get()?;
+        match self.last.replace(Some(thread)) {
+            Some(last) if !std::ptr::eq(last, next) => {
+                last.next.set(Some(thread));
                 self.first.set(next.next.get());
             }
+            // Two threads take turns, and nothing has to be read that was just written.
+            _ => self.first.set(Some(thread)),
         }
         Some(next)
     }
@@ -181,11 +195,12 @@ impl Ring {
     fn pop_front(&self) -> Option<Ready> {
         let thread = self.first.get()?;
         self.len.set(self.len.get() - 1);
-        let next = thread.next.get();
-        self.first.set(next);
-        if next.is_none() {
-            self.last.set(None);
-        }
+        let is_last = self
+            .last
+            .get()
+            .is_some_and(|last| std::ptr::eq(last, thread));
+        self.first
+            .set(if is_last { None } else { thread.next.get() });
         // SAFETY: the right was used up when the thread was put here, and the thread is not parked.
         Some(unsafe { thread.ready() })
     }
@@ -204,17 +219,19 @@ impl ThreadShared {
         ThreadShared {
             seats: seats.into(),
             injected: Injector::new(),
+            arrivals: Injector::new(),
             scheduler,
             heads: Mutex::new(heads),
         }
     }
 
-    /// Returns what worker `me`, which is made now, alone touches.
-    pub(crate) fn local(&self, me: usize, seed: u64) -> ThreadLocal {
+    /// Returns what worker `me`, which is made now, alone touches. `limit` is that of the worker, and lives as long.
+    pub(crate) fn local(&self, me: usize, seed: u64, limit: &AtomicUsize) -> ThreadLocal {
         let head = self.heads.lock()[me].take();
         ThreadLocal {
             head: UnsafeCell::new(head.expect("each worker is made once")),
             ring: Ring::default(),
+            limit: NonNull::from(limit),
             slots: Cell::new(None),
             free: Cell::new(0),
             current: Cell::new(None),
@@ -223,6 +240,7 @@ impl ThreadShared {
             picks: Cell::new(0),
             waiting_first: Cell::new(false),
             turns: Cell::new(0),
+            more_turns: Cell::new(0),
             random: Cell::new(seed ^ (me as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             number: Cell::new(0),
             numbers: Cell::new(0),
@@ -238,6 +256,11 @@ impl ThreadShared {
         }
     }
 
+    /// Returns whether worker `me` has been made, on the OS thread that runs it.
+    pub(super) fn has_begun(&self, me: usize) -> bool {
+        self.heads.lock()[me].is_none()
+    }
+
     /// Returns whether worker `me` might find a thread.
     pub(crate) fn may_have(&self, me: usize) -> bool {
         self.has_mail(me) || self.has_any()
@@ -251,7 +274,12 @@ impl ThreadShared {
 
     /// Returns whether some worker might find a thread.
     pub(crate) fn has_any(&self) -> bool {
-        !self.injected.is_empty() || self.seats.iter().any(|seat| !seat.tail.is_empty())
+        self.has_injected() || self.seats.iter().any(|seat| !seat.tail.is_empty())
+    }
+
+    /// Returns whether there are threads that no worker has made ready.
+    fn has_injected(&self) -> bool {
+        !self.injected.is_empty() || (self.scheduler.is_some() && !self.arrivals.is_empty())
     }
 
     /// Returns how often worker `whom` has found something to do in a task that waits, and how often it has looked in vain since then.
@@ -316,6 +344,12 @@ impl ThreadLocal {
         if self.free.get() > stack::CACHE {
             self.give_back(stack::CACHE / 2);
         }
+    }
+
+    /// Sets how often from now on a thread that leaves may go on with the next one. Returns what was set before.
+    #[inline(always)]
+    fn replace_turns(&self, (turns, more): (i32, i32)) -> (i32, i32) {
+        (self.turns.replace(turns), self.more_turns.replace(more))
     }
 
     /// Gives free slots to the process, until so many are left.
@@ -454,9 +488,13 @@ impl PoolShared {
             return self.make_pinned_ready(worker, right);
         }
         let Some(worker) = worker else {
-            self.threads.injected.push(right);
-            self.announce_thread();
-            return;
+            return match self.threads.scheduler {
+                None => self.inject_thread(right),
+                Some(_) => {
+                    self.threads.arrivals.push(right);
+                    self.announce_thread();
+                }
+            };
         };
         match (self.threads.scheduler(), why) {
             (None, Why::Yielded) => worker.publish_last(right),
@@ -468,6 +506,12 @@ impl PoolShared {
                 worker.announce_thread();
             }
         }
+    }
+
+    /// Hands a thread that is ready to the first worker that looks. No scheduler is asked.
+    pub(super) fn inject_thread(&self, right: Ready) {
+        self.threads.injected.push(right);
+        self.announce_thread();
     }
 
     /// A thread was made ready that any worker may run: wakes one unless some search. If none sleeps, those that wait inside of a task may
@@ -701,9 +745,9 @@ impl WorkerCore {
     pub(super) fn run_thread(&self, right: Ready, owner: bool) -> bool {
         let around = self.begin_slices();
         // The caller waits for this thread only.
-        let turns = self.threads.turns.replace(0);
+        let turns = self.threads.replace_turns((0, 0));
         let ended = self.run_slice(&around, right, owner);
-        self.threads.turns.set(turns);
+        self.threads.replace_turns(turns);
         self.end_slices(around);
         ended
     }
@@ -803,13 +847,16 @@ impl WorkerCore {
     /// Returns whether a thread that leaves may go on with the next one: this worker has nothing else to look at.
     #[inline(always)]
     fn may_go_straight_on(&self) -> bool {
-        let turns = self.threads.turns.get();
-        if turns == 0 {
+        // One instruction, where a comparison before would make it four.
+        let turns = self.threads.turns.get() - 1;
+        self.threads.turns.set(turns);
+        if turns < 0 {
+            self.threads.turns.set(0);
             return false;
         }
-        self.threads.turns.set(turns - 1);
         let pool = self.pool();
-        let has_forks = pool.forks.demand.limit(self.id.index()).load(Relaxed) != 0;
+        // SAFETY: the limit is the pool's, which this worker keeps.
+        let has_forks = unsafe { self.threads.limit.as_ref() }.load(Relaxed) != 0;
         // A pool with a schedule is always disturbed, and so is one in a child of `fork`, where no other thread may run. The next thread
         // must not see what is known of the forks of this one.
         !self.graph.held.is_some() && !pool.is_disturbed() && !has_forks
@@ -829,10 +876,32 @@ impl WorkerCore {
         Some(self.leaves_for(thread, Left::Turned, next))
     }
 
-    /// As [`WorkerCore::yields`], of a thread that gives the worker back.
+    /// As [`WorkerCore::yields`], of a thread that gives the worker back, unless it gets more turns.
     #[inline(never)]
     fn yields_to_worker(&self, thread: &'static Header) -> Option<Leave> {
-        Some(self.gives_back(thread, Left::Yielded))
+        match self.gets_more_turns() {
+            true => self.yields(thread),
+            false => Some(self.gives_back(thread, Left::Yielded)),
+        }
+    }
+
+    /// Lets threads that leave go straight on for [`TURNS`] more turns, if these are used up and there is nothing that the loop of this
+    /// worker would find in as many: all its threads lie in the ring.
+    #[inline]
+    fn gets_more_turns(&self) -> bool {
+        let (local, threads) = (&self.threads, &self.pool().threads);
+        let more = local.more_turns.get();
+        if local.turns.get() > 0 || more == 0 {
+            return false;
+        }
+        let has_others = !local.with_head(|head| head.is_empty())
+            || threads.has_mail(self.id.index())
+            || threads.has_injected()
+            || (more % OTHER_LOOK == 0 && self.may_have_other());
+        if !has_others {
+            local.replace_turns((TURNS, more - 1));
+        }
+        !has_others
     }
 
     /// As [`WorkerCore::yields`], of a thread that any worker may go on with.
@@ -862,7 +931,8 @@ impl WorkerCore {
                 Some(_) => None,
             })
         };
-        let may_go = !asks && self.may_go_straight_on();
+        let may_go = !asks
+            && (self.may_go_straight_on() || self.gets_more_turns() && self.may_go_straight_on());
         let Some(right) = may_go.then(next).flatten() else {
             return self.gives_back(thread, Left::Parked);
         };
@@ -955,9 +1025,24 @@ impl WorkerCore {
     /// Takes and returns a thread for this worker, which is free to run any.
     #[inline]
     pub(crate) fn find_thread(&self) -> Option<Ready> {
-        self.own_thread().or_else(|| {
-            let pool = self.pool();
-            pool.threads.injected.pop().or_else(|| self.steal_thread())
+        self.own_thread()
+            .or_else(|| self.take_injected().or_else(|| self.steal_thread()))
+    }
+
+    /// Takes and returns a thread that no worker of this pool has made ready. A scheduler is told of one that has arrived, and decides
+    /// which thread this worker takes.
+    fn take_injected(&self) -> Option<Ready> {
+        let pool = self.pool();
+        let threads = &pool.threads;
+        threads.injected.pop().or_else(|| {
+            threads.scheduler.as_ref()?;
+            let right = threads.arrivals.pop()?;
+            let why = match Header::of(&right).home() {
+                None => Why::New,
+                Some(_) => Why::Woken,
+            };
+            pool.make_ready(Some(self), right, why);
+            self.pop_thread()
         })
     }
 
@@ -982,9 +1067,9 @@ impl WorkerCore {
     pub(super) fn ask_scheduler<R>(&self, call: impl FnOnce(&mut Queues<'_>) -> R) -> R {
         let before = self.threads.asking.replace(true);
         // With turns left, a thread could leave without a look at the mark.
-        let turns = self.threads.turns.replace(0);
+        let turns = self.threads.replace_turns((0, 0));
         let answer = EndOnPanic::around(|| call(&mut Queues::of(self)));
-        self.threads.turns.set(turns);
+        self.threads.replace_turns(turns);
         self.threads.asking.set(before);
         answer
     }
@@ -1024,7 +1109,7 @@ impl WorkerCore {
                 None => local.with_head(Head::pop_waiting),
                 Some(_) => None,
             };
-            let injected = || pool.threads.injected.pop();
+            let injected = || self.take_injected();
             let found = match local.waiting_first.replace(!local.waiting_first.get()) {
                 true => waiting().or_else(injected),
                 false => injected().or_else(waiting),
@@ -1075,16 +1160,17 @@ impl WorkerCore {
         }
         let around = self.begin_slices();
         // What a task waits for, and a profile, see each slice.
-        let turns = match until.is_some() || self.forks.lane.is_some() {
-            true => 0,
-            false => TURNS,
+        let (turns, more) = match until.is_some() || self.forks.lane.is_some() {
+            true => (0, 0),
+            false => (TURNS, MORE_TURNS),
         };
-        let before = self.threads.turns.get();
+        let before = self.threads.replace_turns((turns, more));
         let (mut next, mut slices) = (Some(first), 0);
         while let Some(right) = next.take() {
-            self.threads.turns.set(turns);
+            self.threads.replace_turns((turns, more));
             self.run_slice(&around, right, false);
-            let turn = 1 + turns - self.threads.turns.get();
+            let (left, more_left) = self.threads.replace_turns((0, 0));
+            let turn = (1 + turns - left + (more - more_left) * TURNS).cast_unsigned();
             let looked = slices / SLICES;
             slices += turn;
             let look = slices / SLICES != looked;
@@ -1097,7 +1183,7 @@ impl WorkerCore {
             }
             next = self.own_thread_after(turn);
         }
-        self.threads.turns.set(before);
+        self.threads.replace_turns(before);
         self.end_slices(around);
     }
 

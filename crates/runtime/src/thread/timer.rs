@@ -11,6 +11,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// The time between two looks that [`look_later`] asks for.
+const LONG: Duration = Duration::from_secs(1);
+
 /// How long all threads have to be quiet before somebody looks whether they wait for each other.
 const QUIET: Duration = Duration::from_millis(100);
 
@@ -33,6 +36,10 @@ struct State {
     gone: HashSet<u64>,
     /// When to look for threads that wait for each other.
     look: Option<Instant>,
+    /// When to want such a look because of [`look_later`].
+    later: Option<Instant>,
+    /// How long the last look has taken.
+    took: Duration,
 }
 
 struct Whom(NonNull<Header>);
@@ -94,13 +101,43 @@ pub(super) fn look_soon() {
     }
 }
 
+/// Whether a call of [`look_later`] is not yet answered.
+static LATER: AtomicBool = AtomicBool::new(false);
+
+/// Lets the timer look at some time whether threads wait for each other: this costs one load in most cases.
+#[inline]
+pub(super) fn look_later() {
+    if !LATER.load(Ordering::Relaxed) {
+        want_look_later();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn want_look_later() {
+    /// Looks take at most one part in so many of a processor's time.
+    const PARTS: u32 = 100;
+    let timer = timer();
+    let mut state = timer.state.lock();
+    LATER.store(true, Ordering::Relaxed);
+    if state.later.is_none() {
+        state.later = Some(Instant::now() + LONG.max(state.took * PARTS));
+        drop(state);
+        timer.changed.notify_one();
+    }
+}
+
 /// Returns the timer of this process, whose thread the first call starts.
 ///
 /// # Panics
 /// If the system has no thread for it.
 fn timer() -> &'static Timer {
     static TIMER: PerProcess<Timer> = PerProcess::new();
-    let timer = TIMER.get(Timer::default);
+    let timer = TIMER.get(|| {
+        // What a parent of this process has asked for, nobody does here.
+        LATER.store(false, Ordering::Relaxed);
+        Timer::default()
+    });
     if !timer.runs.load(Ordering::Acquire) && !timer.runs.swap(true, Ordering::AcqRel) {
         let thread = std::thread::Builder::new().name("tanada-timer".into());
         if let Err(error) = thread.spawn(|| timer.run()) {
@@ -125,6 +162,12 @@ impl Timer {
                 state.due.pop();
                 due.extend(state.whom.remove(&number));
             }
+            if state.later.is_some_and(|when| when <= now) {
+                // A thread that has just found the mark set, and waits, is seen by the look, which comes a while after this.
+                state.later = None;
+                LATER.store(false, Ordering::Relaxed);
+                state.look = state.look.or(Some(now + QUIET));
+            }
             let look = state.look.is_some_and(|when| when <= now);
             if look {
                 state.look = None;
@@ -142,10 +185,15 @@ impl Timer {
                         (true, false) => look_soon(),
                     }
                 });
+                state.took = if look && quiet {
+                    now.elapsed()
+                } else {
+                    state.took
+                };
                 continue;
             }
             let next = state.due.peek().map(|Reverse((when, _))| *when);
-            match [next, state.look].into_iter().flatten().min() {
+            match [next, state.look, state.later].into_iter().flatten().min() {
                 Some(when) => {
                     self.changed.wait_until(&mut state, when);
                 }

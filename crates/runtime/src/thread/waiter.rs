@@ -58,10 +58,11 @@ impl Waiter {
         match &self.who {
             Who::Light(thread) => {
                 thread.waits_on(on, what);
+                deadlock::may_close_a_circle(on);
                 while !self.woken.load(Acquire) {
                     shared::park(thread);
                 }
-                thread.waits_on(On::Nothing, 0);
+                thread.goes_on();
             }
             Who::Heavy(latch, _) => worker::with_any(|worker| {
                 let _heavily = Heavily::enter(worker.is_some(), on, what);
@@ -79,7 +80,7 @@ impl Waiter {
                 while !self.woken.load(Acquire) && Instant::now() < until {
                     shared::park(thread);
                 }
-                thread.waits_on(On::Nothing, 0);
+                thread.goes_on();
                 !self.woken.load(Acquire)
             }
             Who::Heavy(..) => {

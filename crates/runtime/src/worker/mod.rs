@@ -84,7 +84,9 @@ impl WorkerCore {
             chains: false,
             alone: pool.placement.workers() == 1,
             forks: pool.forks.local(id, pool.schedule.is_none()),
-            threads: pool.threads.local(id.index(), pool.seed),
+            threads: pool
+                .threads
+                .local(id.index(), pool.seed, pool.forks.demand.limit(id.index())),
             pool,
             stack,
             released: RefCell::default(),

@@ -19,7 +19,8 @@ pub struct Once {
 
 #[derive(Debug, Default)]
 struct State {
-    runs: bool,
+    /// The number of what runs its closure, for reports.
+    runner: Option<u64>,
     waiters: WaitList,
 }
 
@@ -29,7 +30,7 @@ impl Once {
         Once {
             done: AtomicBool::new(false),
             state: parking_lot::Mutex::new(State {
-                runs: false,
+                runner: None,
                 waiters: WaitList::new(),
             }),
         }
@@ -57,7 +58,7 @@ impl Once {
             fn drop(&mut self) {
                 will_unlock();
                 let mut state = self.0.state.lock();
-                state.runs = false;
+                state.runner = None;
                 let waiters = state.waiters.take();
                 drop(state);
                 waiters.into_iter().for_each(|waiter| waiter.now());
@@ -68,13 +69,13 @@ impl Once {
             if self.is_completed() {
                 return;
             }
-            if !state.runs {
-                state.runs = true;
+            let Some(runner) = state.runner else {
+                state.runner = Some(has_locked());
                 break;
-            }
-            wait_in(state, |state| &mut state.waiters, (On::Once, 0), || ());
+            };
+            let on = (On::Once, runner);
+            wait_in(state, |state| &mut state.waiters, on, || ());
         }
-        has_locked();
         let turn = Turn(self);
         body();
         self.done.store(true, Release);
