@@ -3,6 +3,7 @@
 
 pub mod adws;
 mod cutoff;
+mod dividing;
 mod forking;
 mod help_first;
 mod near_first;
@@ -11,6 +12,7 @@ mod shallowest;
 
 pub use adws::Adws;
 pub use cutoff::Cutoff;
+pub use dividing::Dividing;
 pub use forking::Forking;
 pub use help_first::HelpFirst;
 pub use near_first::NearFirst;
@@ -68,7 +70,7 @@ forks! {
     "shallowest-of-4" = ShallowestOf4 as Forking<ShallowestOf4>, greedy = true: "forks: exposed; the shallowest of 4 random victims";
     "shallowest-of-8" = ShallowestOf8 as Forking<ShallowestOf8>, greedy = true: "forks: exposed; the shallowest of 8 random victims";
     "cutoff" = Cutoff as Forking<Cutoff>, greedy = false: "forks: exposed near the root, none below; the nearest victim's oldest";
-    "adws" = Adws as adws::Dividing, greedy = false: "forks: the same closures on the same workers again, by dealing these out";
+    "adws" = Adws as Dividing, greedy = false: "forks: the same closures on the same workers again, by dealing these out";
 }
 
 /// Returns all fork policies, in the order in which tables show them.

@@ -24,8 +24,6 @@
 //! ([`Ranges::again`]) if its engine keeps it: then the root and the closures that it forks cost a few stores. Another worker that is still
 //! somewhere in the tree of before tells by the tree's number.
 
-mod tasks;
-
 use super::near_first::nearest;
 use crate::{ForkPolicy, Thief, WorkerId, draw};
 use smallvec::SmallVec;
@@ -36,8 +34,6 @@ use tanada_queues::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
-
-pub use tasks::Dividing;
 
 /// Parts of a worker in which borders are counted.
 const WHOLE: u64 = 1 << 16;
@@ -529,6 +525,11 @@ impl Branch {
     #[inline]
     pub fn depth(&self) -> u16 {
         self.extent.depth
+    }
+
+    /// Returns the closure that forked this one; `None` of the root of a tree.
+    pub fn parent(&self) -> Option<&Arc<Branch>> {
+        self.parent.as_ref()
     }
 
     /// The closure, or one that it forked below itself, has run for `time`, in whatever unit the engine measures.

@@ -1,6 +1,8 @@
-//! `adws` as a dispatcher: for the pieces of closures in a trace of forks.
+//! Tasks scheduled as the fork layer schedules closures under a policy that [divides](crate::ForkPolicy::divides) the workers, for traces
+//! of forks.
 
-use super::{Adws, Branch, Division, Place, Ranges, Reach};
+use super::Adws;
+use super::adws::{Branch, Division, Place, Ranges, Reach};
 use crate::{
     Closures, Dispatcher, Env, ForkPolicy, Op, Origin, Placement, Prepared, Ready, Site, Thief,
     Wake, WorkerId,
