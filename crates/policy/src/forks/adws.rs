@@ -406,17 +406,20 @@ impl Ranges {
         }
     }
 
-    /// The closures of `division` have ended: what was measured of them decides how the next such fork is divided.
+    /// The closures of `division` have ended: what was measured of them is part of the closure that forked them, and decides how the next
+    /// such fork is divided.
     pub fn learn(&self, division: &mut Division) {
         let Some(parent) = division.branches[0].parent.as_ref() else {
             return;
         };
+        let measured = division.branches.iter();
+        let measured: Each<u64> = measured.map(|one| one.now.work.load(Relaxed)).collect();
+        // Here, and not where each of them ended: the parent's line is with this worker.
+        parent.worked(measured.iter().sum());
         if !division.measures {
             return;
         }
-        let measured = division.branches.iter();
-        let measured = measured.map(|one| one.now.work.load(Relaxed) as f64);
-        let measured: Each<f64> = measured.collect();
+        let measured: Each<f64> = measured.iter().map(|work| *work as f64).collect();
         let (sum, before) = (
             measured.iter().sum::<f64>(),
             division.parts.iter().sum::<f64>(),
@@ -444,10 +447,6 @@ impl Ranges {
     pub fn end(&self, branch: &Branch) {
         if let Some(phases) = branch.learnt() {
             self.remember(branch.key, Learnt::Phases(phases));
-        }
-        if let Some(parent) = &branch.parent {
-            let work = branch.now.work.load(Relaxed);
-            parent.now.work.fetch_add(work, Relaxed);
         }
         branch.now.ended.store(true, Release);
     }
