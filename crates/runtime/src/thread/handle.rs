@@ -3,7 +3,7 @@
 use super::record::{Header, On, Plan, fits};
 use super::scheduler::{Queues, Runnable, Why};
 use super::waiter::{WaitList, Waiter, wait_in};
-use super::{shared, stack, timer};
+use super::{leave, shared, stack, timer};
 use crate::name::Name;
 use crate::pool::{Pool, PoolShared};
 use crate::worker::{self, WorkerCore};
@@ -188,7 +188,7 @@ impl<'p, H: Hint> Builder<'p, H> {
         // SAFETY: the caller's contract.
         let (handle, child) = unsafe { self.make(body, false, hand_on) }?;
         if let Some(child) = child {
-            shared::leave_to_child(child);
+            leave::leave_to_child(child);
         }
         Ok(handle)
     }
@@ -232,7 +232,7 @@ impl<'p, H: Hint> Builder<'p, H> {
     /// What the closure borrows and the result live until the thread has ended and its handle is gone. If it is not tied: as
     /// [`Builder::spawn_untied`].
     ///
-    /// Never inlined, as all functions here that read a variable of the OS thread: see [`shared::yielding`].
+    /// Never inlined, as all functions here that read a variable of the OS thread: see [`leave::yielding`].
     #[inline(never)]
     pub(super) unsafe fn make<T: Send, R>(
         self,
@@ -648,7 +648,7 @@ pub fn park() {
     match header() {
         Some(header) => {
             header.waits_on(On::Park, 0);
-            shared::park(header);
+            leave::park(header);
             header.goes_on();
         }
         None => crate::parking::park(),
@@ -659,7 +659,7 @@ pub fn park() {
 /// is no worker, does the same as [`std::thread::yield_now`].
 #[inline]
 pub fn yield_now() {
-    if let Some(leave) = shared::yielding() {
+    if let Some(leave) = leave::yielding() {
         // SAFETY: this is the thread, and nothing has been done meanwhile.
         unsafe { leave.now() };
     }
@@ -684,7 +684,7 @@ pub fn sleep(time: Duration) {
     header.waits_on(On::Sleep, 0);
     let alarm = timer::unpark_at(header, until);
     while Instant::now() < until {
-        shared::park(header);
+        leave::park(header);
     }
     drop(alarm);
     header.goes_on();

@@ -40,10 +40,18 @@
 
 mod carrier;
 pub(crate) mod deadlock;
+mod find;
 #[allow(unsafe_code)]
 mod handle;
 #[allow(unsafe_code)]
+mod leave;
+mod meanwhile;
+#[allow(unsafe_code)]
 mod record;
+#[allow(unsafe_code)]
+mod ring;
+#[allow(unsafe_code)]
+mod run;
 #[cfg(sanitized)]
 #[allow(unsafe_code)]
 mod sanitized;

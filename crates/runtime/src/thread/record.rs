@@ -9,7 +9,7 @@
 //!   thread has ended and another one has its slot. A stale wake-up is a wake-up too many, which every wait expects.
 //! - The other fields are written before the thread is first handed on, and read until its slot is free.
 
-use super::shared::{ending, put_away};
+use super::leave::{ending, put_away};
 use super::stack;
 use super::switch::{Place, begin_at, switch};
 use super::waiter::Waiter;

@@ -3,7 +3,7 @@
 
 use super::deadlock::{self, Heavily};
 use super::record::{Header, On};
-use super::{shared, timer};
+use super::{leave, shared, timer};
 use crate::fork::{CountLatch, Jobs};
 use crate::worker::{self, EndOnPanic};
 use parking_lot::{Mutex, MutexGuard};
@@ -60,7 +60,7 @@ impl Waiter {
                 thread.waits_on(on, what);
                 deadlock::may_close_a_circle(on);
                 while !self.woken.load(Acquire) {
-                    shared::park(thread);
+                    leave::park(thread);
                 }
                 thread.goes_on();
             }
@@ -78,7 +78,7 @@ impl Waiter {
                 let _timer = timer::unpark_at(thread, until);
                 thread.waits_on(on, what);
                 while !self.woken.load(Acquire) && Instant::now() < until {
-                    shared::park(thread);
+                    leave::park(thread);
                 }
                 thread.goes_on();
                 !self.woken.load(Acquire)

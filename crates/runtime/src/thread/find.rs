@@ -1,0 +1,150 @@
+//! How a worker finds the next thread to run.
+//!
+//! A worker looks at its ring and at its run queue by turns, at its mail and the injected ones once in a while, and then also at those in
+//! its run queue that others come before, unless there is a scheduler. It steals only if it has nothing of its own. So none of them waits
+//! for ever while the worker runs threads.
+
+use super::record::Header;
+use super::scheduler::{Queues, Why};
+use crate::worker::{EndOnPanic, WorkerCore};
+use tanada_queues::{Head, Ready};
+
+/// Of so many threads that a worker takes, one is of its run queue if that holds any, and the others are of its ring. A power of two.
+pub(super) const RING: u32 = 16;
+
+/// So often, a multiple of [`RING`], a worker looks at its mail, at the injected threads and at those that wait behind others in its run
+/// queue although it has others.
+const ONCE_IN: u32 = 32;
+
+impl WorkerCore {
+    /// Takes and returns a thread for this worker, which is free to run any.
+    #[inline]
+    pub(crate) fn find_thread(&self) -> Option<Ready> {
+        self.own_thread()
+            .or_else(|| self.take_injected().or_else(|| self.steal_thread()))
+    }
+
+    /// Takes and returns a thread that no worker of this pool has made ready. A scheduler is told of one that has arrived, and decides
+    /// which thread this worker takes.
+    fn take_injected(&self) -> Option<Ready> {
+        let pool = self.pool();
+        let threads = &pool.threads;
+        threads.injected.pop().or_else(|| {
+            threads.scheduler.as_ref()?;
+            let right = threads.arrivals.pop()?;
+            let why = match Header::of(&right).home() {
+                None => Why::New,
+                Some(_) => Why::Woken,
+            };
+            pool.make_ready(Some(self), right, why);
+            self.pop_thread()
+        })
+    }
+
+    fn steal_thread(&self) -> Option<Ready> {
+        let stolen = match self.pool().threads.scheduler() {
+            Some(scheduler) => self.ask_scheduler(|queues| scheduler.steal(queues)),
+            None => Queues::of(self).steal_nearest(),
+        };
+        // A scheduler may return a thread of another pool.
+        stolen.and_then(|thread| Queues::of(self).ours(thread))
+    }
+
+    /// Returns whether threads are queued that a scheduler of the program's own may take, and has not taken when it was asked.
+    pub(crate) fn leaves_threads_to_others(&self) -> bool {
+        let (pool, me) = (self.pool(), self.id.index());
+        let threads = &pool.threads;
+        // In a schedule, time decides nothing.
+        threads.scheduler.is_some() && pool.schedule.is_none() && threads.may_have(me)
+    }
+
+    /// Calls the user's scheduler. A panic of it ends the process: threads in its hands would be lost to those that wait for them.
+    pub(super) fn ask_scheduler<R>(&self, call: impl FnOnce(&mut Queues<'_>) -> R) -> R {
+        let before = self.threads.asking.replace(true);
+        // With turns left, a thread could leave without a look at the mark.
+        let turns = self.threads.replace_turns((0, 0));
+        let answer = EndOnPanic::around(|| call(&mut Queues::of(self)));
+        self.threads.replace_turns(turns);
+        self.threads.asking.set(before);
+        answer
+    }
+
+    /// Takes and returns a thread that lies at this worker.
+    #[inline]
+    pub(crate) fn own_thread(&self) -> Option<Ready> {
+        self.own_thread_after(1)
+    }
+
+    /// As [`WorkerCore::own_thread`], after so many turns since the last call.
+    #[inline]
+    pub(super) fn own_thread_after(&self, turns: u32) -> Option<Ready> {
+        let local = &self.threads;
+        let before = local.picks.get();
+        let picks = before.wrapping_add(turns);
+        local.picks.set(picks);
+        if before / RING == picks / RING
+            && let Some(right) = local.ring.pop_front()
+        {
+            return Some(right);
+        }
+        self.next_own_thread(before / ONCE_IN != picks / ONCE_IN)
+    }
+
+    /// Looks in the run queue first, and if `all` before that at what comes from elsewhere.
+    #[inline]
+    fn next_own_thread(&self, all: bool) -> Option<Ready> {
+        let (pool, local) = (self.pool(), &self.threads);
+        if all {
+            if pool.threads.has_mail(self.id.index()) {
+                self.open_mail();
+            }
+            // By turns, so that none of them keeps the other waiting for ever. What a scheduler of the program's own leaves in a queue
+            // for long is its affair.
+            let waiting = || match pool.threads.scheduler {
+                None => local.with_head(Head::pop_waiting),
+                Some(_) => None,
+            };
+            let injected = || self.take_injected();
+            let found = match local.waiting_first.replace(!local.waiting_first.get()) {
+                true => waiting().or_else(injected),
+                false => injected().or_else(waiting),
+            };
+            if found.is_some() {
+                return found;
+            }
+        }
+        let from_ring = || local.ring.pop_front();
+        self.pop_thread().or_else(from_ring).or_else(|| {
+            pool.threads
+                .has_mail(self.id.index())
+                .then(|| self.open_mail());
+            from_ring()
+        })
+    }
+
+    /// Takes and returns what the scheduler has for this worker without stealing.
+    #[inline]
+    fn pop_thread(&self) -> Option<Ready> {
+        match self.pool().threads.scheduler() {
+            None => self.threads.with_head(Head::pop),
+            Some(scheduler) => {
+                let next = self.ask_scheduler(|queues| scheduler.next(queues));
+                next.and_then(|thread| Queues::of(self).ours(thread))
+            }
+        }
+    }
+
+    #[cold]
+    fn open_mail(&self) {
+        let mail = &self.pool().threads.seats[self.id.index()].mail;
+        for _ in 0..mail.len() {
+            let Some(right) = mail.pop() else { break };
+            self.threads.ring.push_back(right);
+        }
+    }
+
+    /// Returns whether this worker might find a thread.
+    pub(crate) fn may_have_threads(&self) -> bool {
+        self.pool().threads.may_have(self.id.index())
+    }
+}

@@ -1,0 +1,190 @@
+//! What a worker does while a thread, a job or a task on it waits.
+
+use super::deadlock;
+use super::leave::leaves_a_scheduler;
+use super::record::Header;
+use crate::fork::Jobs;
+use crate::worker::WorkerCore;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tanada_queues::Ready;
+
+impl WorkerCore {
+    /// Runs threads for a worker that waits until `flag` is open, after a call of `leave`: on top of the task that waits, or by suspending
+    /// the thread that waits. Returns `None`, without the call, if there are none, else whether the flag is open.
+    pub(crate) fn help_threads(
+        &self,
+        leave: impl FnOnce(),
+        is_done: impl Fn() -> bool,
+    ) -> Option<bool> {
+        let other = self.find_thread()?;
+        leave();
+        self.run_meanwhile(other, &is_done);
+        Some(is_done())
+    }
+
+    /// Runs `other`, and perhaps more threads, for a worker that waits until `is_done`: on top of the task that waits, or by suspending the
+    /// thread that waits.
+    pub(crate) fn run_meanwhile(&self, other: Ready, is_done: impl Fn() -> bool) {
+        match self.current_thread() {
+            None => {
+                self.found_something();
+                self.on_top(|| self.run_threads_until(other, Some(&is_done)));
+            }
+            Some(thread) => {
+                // A scheduler waits for a fork, a graph or a call.
+                if self.threads.asking.get() {
+                    leaves_a_scheduler();
+                }
+                self.rest_if_vain(&other, &is_done);
+                // Threads in the ring are this worker's.
+                Header::of(&other).goes_to(self);
+                self.threads.ring.push_front(other);
+                self.stands_back(thread);
+            }
+        }
+        self.settle_threads();
+    }
+
+    /// Runs `thread` on top of what this worker runs, until it ends or waits.
+    pub(super) fn run_on_top(&self, thread: Ready) {
+        let _pin = self.pin();
+        let polls = &self.threads.polls;
+        polls.set(polls.get() + 1);
+        self.on_top(|| self.run_thread(thread, false));
+        polls.set(polls.get() - 1);
+        // An adopted worker may never get to another place where it gives back what it has counted of threads.
+        self.settle_threads();
+    }
+
+    /// Calls `run`, which runs threads on top of a job or task that waits.
+    fn on_top<R>(&self, run: impl FnOnce() -> R) -> R {
+        let below = &self.threads.below;
+        below.set(below.get() + 1);
+        let ran = run();
+        below.set(below.get() - 1);
+        ran
+    }
+
+    /// Returns whether this worker runs a thread on top of a job or task that waits.
+    pub(crate) fn is_on_top(&self) -> bool {
+        self.threads.below.get() > 0 && self.current_thread().is_some()
+    }
+
+    /// What this worker runs waits for a job, a graph or a call, and there is nothing that it could do meanwhile. If that is a thread on
+    /// top of a job or task that waits, what it waits for may be that one, or lie below it: then the thread lets that go on after a
+    /// moment, and this returns true when the thread has its next turn. The thread is pinned.
+    pub(crate) fn gives_way(&self, is_done: impl Fn() -> bool) -> bool {
+        let Some(thread) = self.current_thread().filter(|_| self.is_on_top()) else {
+            return false;
+        };
+        if self.threads.asking.get() {
+            leaves_a_scheduler();
+        }
+        self.rest(is_done);
+        self.stands_back(thread);
+        self.settle_threads();
+        true
+    }
+
+    /// This worker, which waits in a task, has woken up by itself, and there was nothing to do.
+    pub(crate) fn looked_in_vain(&self) {
+        /// Of so many looks, one is followed by a search for threads that wait for each other.
+        const SEARCH: u64 = 64;
+        const LOOKS: u32 = deadlock::LOOKS;
+        if self.threads.polls.get() > 0 {
+            // What polls may be what others wait for.
+            return;
+        }
+        let looks = &self.pool().threads.seats[self.id.index()].looks;
+        let next = looks.load(Relaxed).wrapping_add(1);
+        looks.store(next, Relaxed);
+        if next as u32 == LOOKS || next.is_multiple_of(SEARCH) {
+            deadlock::suspect();
+        }
+    }
+
+    /// This worker, which waits in a task, has found something to do.
+    #[inline]
+    pub(crate) fn found_something(&self) {
+        let looks = &self.pool().threads.seats[self.id.index()].looks;
+        let now = looks.load(Relaxed);
+        if now as u32 != 0 {
+            looks.store(((now >> 32) + 1) << 32, Relaxed);
+        }
+    }
+
+    /// Sleeps for a moment, unless there is something to do, or `is_done`.
+    fn rest(&self, is_done: impl Fn() -> bool) {
+        const REST: Duration = Duration::from_micros(500);
+        let pool = self.pool();
+        if pool.schedule.is_some() {
+            // Time decides nothing in a schedule: the other workers get their turns.
+            return crate::parking::yield_now();
+        }
+        pool.wait_in_a_task(|| {
+            let other = || self.is_called() || pool.forks.has_jobs() || self.may_have_threads();
+            if !is_done() && !other() {
+                crate::parking::park_timeout(REST);
+            }
+            if !is_done() && !other() {
+                self.looked_in_vain();
+            }
+        });
+    }
+
+    /// A thread of this worker waits for a job, a graph or a call, and is about to let `other` run. If `other` does nothing but wait for
+    /// such a thing, too, as all others here, and none of them has come to its end for some time, this worker sleeps for a moment: whoever
+    /// opens what one of them waits for need not know that the worker sleeps.
+    fn rest_if_vain(&self, other: &Ready, is_done: impl Fn() -> bool) {
+        /// They look as often before the worker sleeps.
+        const LOOKS: usize = 64;
+        let local = &self.threads;
+        // `other` was taken out of the ring.
+        let helps =
+            Header::of(other).is_pinned() && local.ring.len.get() + 1 == local.helpers.get();
+        let vain = if helps { local.vain.get() + 1 } else { 0 };
+        if !helps {
+            self.found_something();
+        }
+        let most = LOOKS.max(local.helpers.get() + 1);
+        local.vain.set(vain % most);
+        if vain == most {
+            self.rest(is_done);
+        }
+    }
+
+    /// Runs parts of broadcasts, a job or a thread until it ends or waits, if there is one for this worker, which is in a task. Returns
+    /// whether there was.
+    pub(super) fn run_something(&self) -> bool {
+        if self.threads.asking.get() {
+            leaves_a_scheduler();
+        }
+        if self.pool().forks.has_mail(self.id.index()) {
+            self.run_mail(Jobs::Apart);
+            return true;
+        }
+        let next = self.find_carrier(WorkerCore::find_job);
+        let next = next.or_else(|| self.find_thread());
+        let found = next.is_some();
+        next.into_iter().for_each(|next| self.run_on_top(next));
+        found
+    }
+
+    /// Keeps the current lightweight thread on this worker until the result is dropped, although it may not be tied: what runs on its
+    /// stack meanwhile relies on the worker.
+    pub(crate) fn pin(&self) -> Pin {
+        Pin(self.current_thread().filter(|thread| thread.tie()))
+    }
+}
+
+/// See [`WorkerCore::pin`].
+pub(crate) struct Pin(Option<&'static Header>);
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0 {
+            thread.untie();
+        }
+    }
+}
