@@ -23,7 +23,6 @@ const PROGRAMS: &[(&str, &str)] = &[
 const TESTS: &[&str] = &["threads", "thread_schedulers", "waiting_jobs", "fork_adws"];
 
 pub(super) fn step(runner: &Runner) -> Outcome {
-    tools::nightly(runner)?;
     for (program, packages) in PROGRAMS {
         if !runner.works(&[program, "--version"]) {
             return Err(Skipped(format!(
@@ -31,14 +30,7 @@ pub(super) fn step(runner: &Runner) -> Outcome {
             )));
         }
     }
-    let source = ["rustup", "component", "add", "--toolchain", "nightly"];
-    let source = [&source[..], &["rust-src"]].concat();
-    if runner.run(&source, 300).is_err() {
-        let how = source.join(" ");
-        return Err(Skipped(format!(
-            "the nightly toolchain has no sources of the standard library: {how}"
-        )));
-    }
+    tools::components(runner, &[tools::STD_SOURCES])?;
     let cargo = ["rustup", "run", "nightly", "cargo", "test", "-Zbuild-std"];
     let package = ["--target", TARGET, "--package", "tanada-runtime"];
     let mut words = [&cargo[..], &package].concat();

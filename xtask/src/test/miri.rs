@@ -31,12 +31,7 @@ pub(super) fn step(runner: &Runner) -> Outcome {
     tools::nightly(runner)?;
     let cargo = ["rustup", "run", "nightly", "cargo", "miri"];
     if !runner.works(&[&cargo[..], &["--version"]].concat()) {
-        let add = ["rustup", "component", "add", "--toolchain", "nightly"];
-        let add = [&add[..], &["miri", "rust-src"]].concat();
-        if runner.run(&add, 300).is_err() {
-            let how = add.join(" ");
-            return Err(Skipped(format!("the nightly toolchain has no Miri: {how}")));
-        }
+        tools::components(runner, &["miri", tools::STD_SOURCES])?;
     }
     let seeds = SEEDS[usize::from(runner.full)];
     let seeds = format!("{FLAGS} -Zmiri-many-seeds=0..{seeds}");

@@ -2,8 +2,8 @@
 //!
 //! Each of the three must first find a fault that the soak makes on purpose: a check that cannot fail would prove nothing.
 //!
-//! The standard library is used as it is shipped, not instrumented: its sources need not be installed. That is why tests that run here take
-//! their locks from `parking_lot` and join their threads one by one, and why there is a list of suppressions; see ARCHITECTURE.md.
+//! For ThreadSanitizer the standard library is built, too: of one that is not, the sanitizer does not see what its channels, locks and
+//! `Arc` order. So nothing is suppressed, and any report fails.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -43,31 +43,28 @@ struct Sanitizer {
     name: &'static str,
     /// Variable of the environment that holds its options, and these.
     options: (&'static str, &'static str),
-    /// More options, for tests.
-    for_tests: &'static str,
+    /// Whether the standard library is built with it.
+    builds_std: bool,
     /// The fault that the soak makes on request, and the text that the report of it must have.
     fault: (&'static str, &'static str),
 }
 
 const THREAD: Sanitizer = Sanitizer {
     name: "thread",
-    options: ("TSAN_OPTIONS", "suppressions="),
-    for_tests: " exitcode=0",
+    options: ("TSAN_OPTIONS", "history_size=7"),
+    builds_std: true,
     fault: ("race", "WARNING: ThreadSanitizer: data race"),
 };
 
 const ADDRESS: Sanitizer = Sanitizer {
     name: "address",
     options: ("ASAN_OPTIONS", "detect_leaks=1 quarantine_size_mb=8"),
-    for_tests: "",
+    builds_std: false,
     fault: (
         "use-after-free",
         "ERROR: AddressSanitizer: heap-use-after-free",
     ),
 };
-
-/// What ThreadSanitizer does not report.
-const SUPPRESSIONS: &str = "xtask/sanitize/thread.supp";
 
 /// Returns the target to name: build scripts and procedural macros are then not instrumented.
 fn target() -> String {
@@ -186,13 +183,6 @@ impl Parts<'_> {
         ending
     }
 
-    /// Runs tests that must pass without a report, but for one that is about the test harness.
-    fn tests(&self, words: &[&str]) -> Outcome {
-        let output = self.good(words)?;
-        let passed = reports(&output).all(is_of_harness);
-        if passed { Ok(()) } else { Err(Failed(output)) }
-    }
-
     /// Runs a program that must end badly, and say `what`.
     fn fault(&self, words: &[&str], what: &str) -> Outcome {
         let ending = self.runner.run_words(words, self.environment, self.limit);
@@ -206,38 +196,36 @@ impl Parts<'_> {
     }
 }
 
-/// Returns what ThreadSanitizer wrote of each race.
-fn reports(output: &str) -> impl Iterator<Item = &str> {
-    let parts = output.split("WARNING: ThreadSanitizer: ").skip(1);
-    parts.map(|part| part.split("\n====").next().unwrap_or(part))
-}
-
-/// Returns whether a race is that of the test harness: a test's thread hands its result on through a channel inside of the standard
-/// library, and the sanitizer does not see what orders the two there. No code of this workspace is on the way. (It is sorted out here, and
-/// not suppressed, so that this can be asked.)
-fn is_of_harness(report: &str) -> bool {
-    report.contains("<test::event::CompletedTest>") && !report.contains("/crates/")
-}
-
 /// How cargo builds with a sanitizer.
 struct Builds {
     flags: String,
     /// Build folder.
     folder: String,
     target: String,
+    /// More options of cargo.
+    more: &'static [&'static str],
 }
 
 impl Builds {
-    fn with(sanitizer: &Sanitizer) -> Builds {
+    fn new(runner: &Runner, sanitizer: &Sanitizer) -> Outcome<Builds> {
+        match sanitizer.builds_std {
+            true => tools::components(runner, &[tools::STD_SOURCES])?,
+            false => tools::nightly(runner)?,
+        }
         let name = sanitizer.name;
-        Builds {
+        Ok(Builds {
             // The second cfg says so to what switches stacks, and has to tell the sanitizer.
             flags: format!(
                 "-Zsanitizer={name} -Cunsafe-allow-abi-mismatch=sanitizer --cfg sanitized --cfg sanitized=\"{name}\""
             ),
             folder: format!("target/sanitize/{name}"),
             target: target(),
-        }
+            more: if sanitizer.builds_std {
+                &["-Zbuild-std"]
+            } else {
+                &[]
+            },
+        })
     }
 
     fn environment(&self) -> [(&str, &str); 2] {
@@ -251,7 +239,8 @@ impl Builds {
     fn cargo<'a>(&'a self, verb: &'a str) -> Vec<&'a str> {
         let words = ["rustup", "run", "nightly", "cargo", verb];
         let rest = ["--target", &self.target, "--profile", "sanitize"];
-        words.into_iter().chain(rest).collect()
+        let more = self.more.iter().copied();
+        words.into_iter().chain(rest).chain(more).collect()
     }
 
     /// Returns the command that builds the soak.
@@ -262,8 +251,7 @@ impl Builds {
 
 /// Builds the soak for the step of `cargo xtask test`.
 pub(super) fn build(runner: &Runner) -> Outcome {
-    tools::nightly(runner)?;
-    let builds = Builds::with(&THREAD);
+    let builds = Builds::new(runner, &THREAD)?;
     let limit = Duration::from_secs(1200);
     runner.run_words(&builds.soak(), &builds.environment(), limit)?;
     Ok(())
@@ -276,20 +264,11 @@ fn compiled(
     quick: bool,
     (soak, tell): (Duration, bool),
 ) -> Outcome {
-    tools::nightly(runner)?;
-    let builds = Builds::with(sanitizer);
-    let (variable, mut options) = (sanitizer.options.0, sanitizer.options.1.to_owned());
-    if options.ends_with('=') {
-        options += &runner.root.join(SUPPRESSIONS).to_string_lossy();
-    }
-    // Tests go on after a report, and what they wrote is read; programs end badly.
-    let for_tests = format!("{options}{}", sanitizer.for_tests);
+    let builds = Builds::new(runner, sanitizer)?;
     let [flags, folder] = builds.environment();
-    let environment = [flags, folder, (variable, &options)];
-    let for_tests = [flags, folder, (variable, &for_tests)];
     let parts = Parts {
         runner,
-        environment: &environment,
+        environment: &[flags, folder, sanitizer.options],
         limit: Duration::from_secs(1200) + soak,
         tell,
     };
@@ -311,15 +290,10 @@ fn compiled(
         })
         .collect();
     for mut words in commands {
-        // On one thread the harness needs no channel, whose inside the sanitizer does not see.
+        // Each test has many threads of its own.
         words.extend(["--", "--test-threads", "1"]);
         words.extend(SKIPPED_TESTS.iter().flat_map(|test| ["--skip", test]));
-        let environment = &for_tests;
-        let parts = Parts {
-            environment,
-            ..parts
-        };
-        parts.tests(&words)?;
+        parts.good(&words)?;
     }
     soak_parts(&parts, &[&program], soak, &[])
 }
@@ -396,34 +370,5 @@ mod tests {
             assert!(why.contains("was not found"), "{why}");
         }
         assert!(parts.good(&shell("exit 1")).is_err());
-    }
-
-    #[test]
-    fn a_race_of_the_harness_is_distinguished_from_one_of_ours() {
-        let harness = "#4 <std::sync::mpmc::list::Channel<test::event::CompletedTest>>::read";
-        let race = |frame: &str| {
-            format!("==\nWARNING: ThreadSanitizer: data race (pid=1)\n  {frame}\n====\n")
-        };
-        let ours = race("#0 write crates/soak/src/ledger.rs:40");
-        let mixed = race(&format!(
-            "{harness}\n  #5 run /crates/runtime/src/pool.rs:1"
-        ));
-        let good = |output: &str| reports(output).all(is_of_harness);
-        assert!(good("test result: ok") && good(&race(harness)));
-        assert!(!good(&ours) && !good(&mixed) && !good(&(race(harness) + &ours)));
-    }
-
-    #[test]
-    fn only_what_the_standard_library_hides_is_suppressed() {
-        let text = std::fs::read_to_string(crate::root().join(SUPPRESSIONS)).expect("the list");
-        let rules: Vec<&str> = text
-            .lines()
-            .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
-            .collect();
-        // The start of a thread could be named, too, but is at the bottom of every thread's stack: that would suppress everything.
-        assert_eq!(
-            rules,
-            ["race:alloc/src/sync.rs", "race:alloc::sync::Arc<*>::drop"]
-        );
     }
 }

@@ -181,3 +181,20 @@ pub(super) fn nightly(runner: &Runner) -> Outcome {
         words.join(" ")
     )))
 }
+
+/// Installs components of the nightly toolchain that are not there.
+pub(super) fn components(runner: &Runner, names: &[&str]) -> Outcome {
+    nightly(runner)?;
+    let add = ["rustup", "component", "add", "--toolchain", "nightly"];
+    let words = [&add[..], names].concat();
+    match runner.run(&words, 300) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Skipped(format!(
+            "the nightly toolchain lacks a component: {}",
+            words.join(" ")
+        ))),
+    }
+}
+
+/// The component that `-Zbuild-std` builds.
+pub(super) const STD_SOURCES: &str = "rust-src";

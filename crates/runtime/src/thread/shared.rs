@@ -77,7 +77,7 @@ pub(crate) struct ThreadLocal {
     pub(super) waiting_first: Cell<bool>,
     /// How often from now on a thread that leaves may go on with the next one, before it gives this worker back.
     pub(super) turns: Cell<i32>,
-    /// How often it may have [`TURNS`] more then.
+    /// How often it may have as many more then.
     pub(super) more_turns: Cell<i32>,
     pub(super) random: Cell<u64>,
     /// The next number of a thread, and the end of those that this worker has taken.
@@ -317,7 +317,7 @@ pub(super) struct Begun {
 /// Begins to make a thread with nothing set, on the worker that this is, if that needs nothing but a slot which it has: the caller calls
 /// [`Header::fill`] and [`Begun::start`].
 ///
-/// Never inlined, as all functions that read a variable of the OS thread: see [`yielding`].
+/// Never inlined, as all functions that read a variable of the OS thread: see [`leave`](super::leave).
 #[inline(never)]
 pub(super) fn begin_usual() -> Option<Begun> {
     worker::with_any(|worker| {
