@@ -21,7 +21,7 @@ use twisted::{Queue, Twist, Twisted};
 /// Set for children that the C library does not know of.
 const UNNOTICED: &str = "UNNOTICED";
 
-/// Forks: by `fork(2)`, or with [`UNNOTICED`] as `_Fork` does. The child ends by a signal if it takes five seconds.
+/// Forks: by `fork(2)`, or with [`UNNOTICED`] as `_Fork` does. The child ends by a signal if it takes a minute: it hangs.
 fn fork() -> libc::pid_t {
     // SAFETY: the child does what is meant to work after a fork: that is what is tested. `clone` without flags and stack is a fork. `alarm`
     // has no precondition.
@@ -32,7 +32,7 @@ fn fork() -> libc::pid_t {
         };
         assert!(child >= 0, "fork");
         if child == 0 {
-            libc::alarm(5);
+            libc::alarm(60);
         }
         child
     }
