@@ -3,11 +3,14 @@
 mod wavefront;
 
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tanada_laws::{Graph, model};
 use tanada_policy::registry::{self, Entry, Visitor};
-use tanada_policy::{Dispatcher, Hints, Placement, WorkerId};
-use tanada_runtime::{Pool, Recorder, SGroup, TGroup, TemplateBuilder};
+use tanada_policy::{Dispatcher, Hints, Origin, Placement, WorkerId};
+use tanada_runtime::{
+    Observer, Pool, Recorder, SGroup, TGroup, TaskView, TemplateBuilder, WorkerObserver,
+};
 use wavefront::{COLUMNS, Grid, ROWS, expected, wavefront};
 
 #[test]
@@ -375,4 +378,82 @@ fn runs_stop_when_they_are_cancelled() {
         .instance()
         .run_each_with_cancel(&pool, &args, &cancel);
     assert_eq!(outcome, Err(tanada_runtime::GraphError::Cancelled));
+}
+
+/// What was told, of which task, and where the worker got that from.
+type Event = (&'static str, u64, Option<Origin>);
+
+/// What an observer is told of a chain, which its worker runs without asking the policy: in the order in which it is told.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<Event>>>);
+
+impl Observer for Told {
+    type Worker = Told;
+
+    fn worker(&self, _worker: WorkerId) -> Told {
+        self.clone()
+    }
+}
+
+impl WorkerObserver for Told {
+    fn start(&mut self, task: &TaskView, origin: Origin) {
+        self.0.lock().push(("start", task.index, Some(origin)));
+    }
+
+    fn end(&mut self, task: &TaskView) {
+        self.0.lock().push(("end", task.index, None));
+    }
+}
+
+/// Ten tasks in a row, of which the fifth releases two more that nothing waits for: each is started and ended once, a body runs between the
+/// two, and no task starts before the end of the one that it waits for was told.
+#[test]
+fn an_observer_is_told_of_each_task_of_a_chain() {
+    const ROW: u64 = 10;
+    for (policy, workers) in [("random-steal", 1), ("random-steal", 2), ("fcfs", 1)] {
+        let told = Told::default();
+        let pool = Pool::builder()
+            .workers(workers)
+            .policy(policy)
+            .observer(told.clone());
+        let pool = pool.build().expect("a pool");
+        let mut builder = TemplateBuilder::<()>::new();
+        let mut tasks = Vec::new();
+        for at in 0..ROW + 2 {
+            let log = told.clone();
+            let body = move |&(): &(), _| log.0.lock().push(("body", at, None));
+            tasks.push(builder.task("one", at, body));
+            match at {
+                0 => {}
+                ROW.. => _ = builder.edge(tasks[5], tasks[at as usize]),
+                _ => _ = builder.edge(tasks[at as usize - 1], tasks[at as usize]),
+            }
+        }
+        let mut instance = builder.build().expect("no cycle").instance();
+        instance.run_each(&pool, &[(); 3]).expect("runs that end");
+        let told = std::mem::take(&mut *told.0.lock());
+        assert_eq!(told.len() as u64, 3 * 3 * (ROW + 2), "{policy}");
+        let place = |run: usize, what: &str, at: u64| {
+            let mut found = (0..told.len()).filter(|&place| {
+                let (said, index, _) = told[place];
+                (said, index) == (what, at)
+            });
+            found.nth(run).expect("told in each run")
+        };
+        for run in 0..3 {
+            for at in 0..ROW + 2 {
+                let [start, body, end] = ["start", "body", "end"].map(|what| place(run, what, at));
+                assert!(start < body && body < end, "{policy}: {told:?}");
+                let before = match at {
+                    0 => continue,
+                    ROW.. => 5,
+                    _ => at - 1,
+                };
+                assert!(place(run, "end", before) < start, "{policy}: {told:?}");
+                if workers == 1 && policy == "random-steal" && at < 5 {
+                    assert_eq!(told[start].2, Some(Origin::Handed), "{told:?}");
+                }
+            }
+        }
+    }
 }

@@ -103,6 +103,10 @@ pub(crate) trait Executable {
         }
     }
 
+    /// As `run_and_finish`, on a worker that [chains](WorkerCore::chains) and has an observer, which has been told that the task starts: it
+    /// is told of all else. `None`: such tasks begin no chains.
+    const CHAIN: Option<unsafe fn(NonNull<Header>, &WorkerCore)> = None;
+
     /// The table that headers of this type point to, unless each has a closure.
     const KIND: Kind = kind_of::<Self>(None);
 }
@@ -115,6 +119,7 @@ const fn kind_of<E: Executable + ?Sized>(body: Option<BodyTable>) -> Kind {
         run_and_finish: |header, worker| unsafe { E::run_and_finish(header, worker) },
         run_body: E::run_body,
         finish: E::finish,
+        chain: E::CHAIN,
         graph: E::graph,
         body,
     }
@@ -135,6 +140,7 @@ pub(crate) struct Kind {
     run_and_finish: unsafe fn(NonNull<Header>, &WorkerCore),
     run_body: unsafe fn(NonNull<Header>, &WorkerCore),
     finish: unsafe fn(NonNull<Header>, &WorkerCore),
+    chain: Option<unsafe fn(NonNull<Header>, &WorkerCore)>,
     graph: unsafe fn(NonNull<Header>) -> *const GraphCore,
     /// How the closure is called, if each thing has one.
     body: Option<BodyTable>,
@@ -287,6 +293,24 @@ fn code_of(name: &'static str) -> u64 {
     name.as_ptr() as u64 ^ (name.len() as u64) << 48
 }
 
+/// Tells the worker's observer that the body of the thing with the header `this` has run.
+///
+/// # Safety
+/// `this` is the live header of an executable thing, derived from a pointer to the whole thing. Its body has run, and it has not finished.
+#[inline]
+pub(crate) unsafe fn tell_end(this: NonNull<Header>, worker: &WorkerCore) {
+    worker.tell_end(&Ran(this));
+}
+
+/// Tells the worker's observer that the thing with the header `this`, which was handed on, starts.
+///
+/// # Safety
+/// As [`tell_end`], but its body is about to run.
+#[inline]
+pub(crate) unsafe fn tell_start(this: NonNull<Header>, worker: &WorkerCore) {
+    worker.tell_start(&Runnable(this));
+}
+
 /// A task that a worker is about to run: a right that has left the policy.
 pub(crate) struct Runnable(NonNull<Header>);
 
@@ -324,6 +348,18 @@ impl Runnable {
     pub(crate) fn run_and_finish(self, worker: &WorkerCore) {
         // SAFETY: `self` is the right to do both, and is consumed.
         unsafe { (self.kind().run_and_finish)(self.0, worker) }
+    }
+
+    /// Runs the task and the [chain](Executable::CHAIN) that it begins, or returns the task if such tasks begin none. The worker chains,
+    /// and its observer has been told of the task's start.
+    #[inline]
+    pub(crate) fn run_chain(self, worker: &WorkerCore) -> Option<Runnable> {
+        let Some(chain) = self.kind().chain else {
+            return Some(self);
+        };
+        // SAFETY: `self` is the right to run and finish the task, and is consumed.
+        unsafe { chain(self.0, worker) };
+        None
     }
 
     /// Runs the body and returns the right to finish the task.

@@ -82,6 +82,7 @@ thread_local! {
 }
 
 /// Says which execution this thread is in from now on; returns which it was in.
+#[inline]
 pub(super) fn set_running(number: u64) -> u64 {
     RUNNING.replace(number)
 }

@@ -384,7 +384,8 @@ impl Observer for Recorder {
             lane,
             tasks: None,
             worker,
-            started: Vec::new(),
+            started: None,
+            around: Vec::new(),
             ended: None,
             gap: 0,
             left: 0,
@@ -401,9 +402,10 @@ pub struct RecorderWorker {
     /// The chunk of the lane that is not full.
     tasks: Option<Writer<RecordedTask>>,
     worker: WorkerId,
-    /// Start and origin of the tasks that run on this worker, the innermost last: a task that waits for a nested graph runs others
-    /// meanwhile.
-    started: Vec<Started>,
+    /// Start and origin of the task that runs on this worker.
+    started: Option<Started>,
+    /// The tasks around it, the innermost last: a task that waits for a nested graph runs others meanwhile.
+    around: Vec<Started>,
     /// When the last outermost task ended, unless the worker has searched since.
     ended: Option<u64>,
     /// The last gap between two tasks that was measured, in ticks, and how many more are taken to be as long.
@@ -476,7 +478,7 @@ impl WorkerObserver for RecorderWorker {
             }
         };
         self.number += 1;
-        self.started.push(Started {
+        let started = Started {
             start,
             before,
             origin,
@@ -485,14 +487,20 @@ impl WorkerObserver for RecorderWorker {
                 true => profile::set_running(self.number),
                 false => 0,
             },
-        });
+        };
+        if let Some(outer) = self.started.replace(started) {
+            self.around.push(outer);
+        }
     }
 
     #[inline(always)]
     fn end(&mut self, task: &TaskView) {
         let shared = &*self.recorder.0;
         let now = shared.clock.now();
-        let started = self.started.pop().expect("a task that ends has started");
+        let started = self.started.take().expect("a task that ends has started");
+        if !self.around.is_empty() {
+            self.started = self.around.pop();
+        }
         let Started { before, origin, .. } = started;
         // A start that was not read may be a little late, and a reading in order a little ahead of the next one out of order.
         let start = started.start.min(now);
@@ -507,7 +515,7 @@ impl WorkerObserver for RecorderWorker {
         };
         self.lane.sums.add(place(origin), 1);
         // The time of a nested task is part of the time of the task that waits for it.
-        if self.started.is_empty() {
+        if self.started.is_none() {
             self.lane.sums.add(BUSY, now - start);
             if let Some(before) = before {
                 let gap = start.saturating_sub(before);

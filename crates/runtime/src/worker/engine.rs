@@ -3,7 +3,7 @@
 use super::env::{NativeEnv, Wakes};
 use super::sleep::Woke;
 use super::{Engine, WorkerCore};
-use crate::executable::{self, Runnable};
+use crate::executable::{self, Ran, Runnable};
 use crate::governor::Meter;
 use crate::graph::GraphCore;
 use crate::observer::{Observer, WorkerObserver};
@@ -77,7 +77,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     ) -> Self {
         let takes_turns = core.pool.takes_turns();
         let free = core.pool.schedule.is_none();
-        core.chains = D::HANDS_ON && !O::Worker::WATCHES && !M::GOVERNS && free;
+        core.chains = D::HANDS_ON && !M::GOVERNS && free;
         Worker {
             core,
             dispatcher,
@@ -437,11 +437,31 @@ impl<D: Dispatcher, O: Observer, M: Meter> Engine for Worker<D, O, M> {
         // made that it does not read.
         EndOnPanic::around(|| self.observer.borrow_mut().start(&task.view(), origin));
         self.core.end_if_forked();
-        let ran = task.run_body(&self.core);
-        EndOnPanic::around(|| self.observer.borrow_mut().end(&ran.view()));
-        self.core.end_if_forked();
-        ran.finish(&self.core);
+        let task = match self.core.chains {
+            true => task.run_chain(&self.core),
+            false => Some(task),
+        };
+        if let Some(task) = task {
+            let ran = task.run_body(&self.core);
+            self.tell_end(&ran);
+            ran.finish(&self.core);
+        }
         self.count();
+    }
+
+    #[inline]
+    fn tell_start(&self, task: &Runnable) {
+        EndOnPanic::around(|| {
+            let observer = &mut *self.observer.borrow_mut();
+            observer.start(&task.view(), Origin::Handed);
+        });
+        self.core.end_if_forked();
+    }
+
+    #[inline]
+    fn tell_end(&self, task: &Ran) {
+        EndOnPanic::around(|| self.observer.borrow_mut().end(&task.view()));
+        self.core.end_if_forked();
     }
 }
 

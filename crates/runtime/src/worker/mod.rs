@@ -16,6 +16,7 @@ pub(crate) use stack::bounds_of_this_thread;
 pub(crate) use stack::{Stack, pointer as stack_pointer};
 
 use crate::error::GraphError;
+use crate::executable::{Ran, Runnable};
 use crate::fork::{ForkLocal, Jobs};
 use crate::graph::{GraphCore, GraphLocal};
 use crate::pool::PoolShared;
@@ -74,6 +75,12 @@ trait Engine {
 
     /// Runs a task, reports its start and end to the observer, and releases what waits for it.
     fn execute_observed(&self, task: Ready, origin: Origin);
+
+    /// Tells the observer that a task starts which the one before it handed on.
+    fn tell_start(&self, task: &Runnable);
+
+    /// Tells the observer that the body of a task has run.
+    fn tell_end(&self, task: &Ran);
 }
 
 impl WorkerCore {
@@ -213,6 +220,18 @@ impl WorkerCore {
     /// Runs a task, now and on this worker, and releases what waits for it.
     pub(crate) fn execute(&self, task: Ready, origin: Origin) {
         self.engine().execute_observed(task, origin);
+    }
+
+    /// Tells the observer that a task starts which the one before it handed on. No graph is the one that runs.
+    #[inline]
+    pub(crate) fn tell_start(&self, task: &Runnable) {
+        self.engine().tell_start(task);
+    }
+
+    /// Tells the observer that the body of a task has run. No graph is the one that runs.
+    #[inline]
+    pub(crate) fn tell_end(&self, task: &Ran) {
+        self.engine().tell_end(task);
     }
 }
 

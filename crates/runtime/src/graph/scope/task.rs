@@ -29,8 +29,13 @@ impl Executable for Task {
         graph.check_pool(pool);
         worker.settle_unless(std::ptr::from_ref(graph).cast());
         worker.graph.run(graph);
-        // SAFETY: this is the task's only run.
-        let body = unsafe { node.take_body() }.expect("a task runs once");
+        // SAFETY: this is the task's only run, and it has not ended.
+        let body = unsafe {
+            if pool.graphs.slab.is_large() {
+                node.prefetch_first();
+            }
+            node.take_body().expect("a task runs once")
+        };
         let context = Context {
             graph,
             pool,

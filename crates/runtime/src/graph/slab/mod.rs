@@ -41,7 +41,9 @@ use super::GraphCore;
 use node::Node;
 use parking_lot::Mutex;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tanada_queues::Padded;
 
 /// Nodes per allocation.
 const CHUNK: usize = 256;
@@ -64,10 +66,20 @@ const RARELY: Duration = if cfg!(test) {
 /// one of them, and none may pass 2^24 - 1 ([`NodeRef::is_used_up`]).
 const MOST_TASKS: u32 = 1 << 23;
 
+/// Tasks with nodes, from which on these are prefetched: 4 MiB of them, more than most caches of one core. Of fewer tasks the next ones are
+/// often in the hands of another worker, from which a prefetch would take the line. Tests prefetch always.
+const LARGE: usize = if cfg!(any(debug_assertions, miri)) {
+    1
+} else {
+    1 << 15
+};
+
 /// All nodes of a pool.
 #[derive(Default)]
 pub(crate) struct Slab {
     inner: Mutex<Inner>,
+    /// Whether at least [`LARGE`] nodes are in use. On a line of its own: workers read it for each task.
+    large: Padded<AtomicBool>,
 }
 
 #[derive(Default)]
@@ -161,6 +173,22 @@ impl Slab {
         }
         let keep = inner.free.len().saturating_sub(wanted);
         cache.extend(inner.free.drain(keep..));
+        self.size_up(&inner);
+    }
+
+    /// Looks whether many nodes are in use, or in the hands of workers.
+    fn size_up(&self, inner: &Inner) {
+        let used = (inner.chunks.len() - inner.cold.len()) * CHUNK - inner.free.len();
+        let large = used >= LARGE;
+        if self.is_large() != large {
+            self.large.0.store(large, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether many nodes are in use: more than a core's caches hold. A hint.
+    #[inline]
+    pub(crate) fn is_large(&self) -> bool {
+        self.large.0.load(Ordering::Relaxed)
     }
 
     /// Takes the last node out of `cache`, and prefetches the one before it.
@@ -186,7 +214,9 @@ impl Slab {
     /// Frees the nodes of `cache` behind the first `keep`.
     pub(crate) fn give_back(&self, cache: &mut Vec<NodeRef>, keep: usize) {
         let keep = keep.min(cache.len());
-        self.inner.lock().free.extend(cache.drain(keep..));
+        let mut inner = self.inner.lock();
+        inner.free.extend(cache.drain(keep..));
+        self.size_up(&inner);
     }
 
     /// Gives the memory of chunks of which all nodes are free back to the system, if many nodes are free; rarely.
@@ -208,9 +238,15 @@ impl Slab {
             .map(|(at, chunk)| (chunk.0.addr().get(), at))
             .collect();
         by_address.sort_unstable();
-        let place_of = |node: &NodeRef| {
-            let behind = by_address.partition_point(|(address, _)| *address <= node.address());
-            by_address[behind - 1].1
+        // Nodes that are freed one after the other are often of one chunk: so the last one that was found is tried first.
+        let mut last = by_address[0];
+        let mut place_of = |node: &NodeRef| {
+            let address = node.address();
+            if address.wrapping_sub(last.0) >= size_of::<Nodes>() {
+                let behind = by_address.partition_point(|(first, _)| *first <= address);
+                last = by_address[behind - 1];
+            }
+            last.1
         };
         let mut left = vec![CHUNK; chunks.len()];
         free.iter().for_each(|node| left[place_of(node)] -= 1);

@@ -83,6 +83,12 @@ impl NodeRef {
         prefetch(node.cast::<u8>().wrapping_add(64));
     }
 
+    /// Prefetches the part of the node that has the count. The other part may be another thread's yet, which registers the task.
+    #[inline]
+    pub(super) fn prefetch_count(&self) {
+        prefetch(self.0.as_ptr().cast_const());
+    }
+
     /// Returns the node with this header.
     ///
     /// # Safety
@@ -131,7 +137,8 @@ impl NodeRef {
             (*node.brief.get()).write(brief);
             Stored::<C, F>::store(self.words(), || take().block(), body);
         }
-        node.waiting.fill();
+        // SAFETY: as above.
+        unsafe { node.waiting.fill() };
         node.graph.store(graph.cast_mut(), Ordering::Release);
         let generation = node.count.generation();
         if edges == 0 && resolves == 0 {
@@ -248,6 +255,18 @@ impl NodeRef {
             unsafe { list.push(waiting, take) };
         }
         waits
+    }
+
+    /// Prefetches what the end of the task will touch first, as far as it is known already: the first of the tasks that wait for it.
+    ///
+    /// # Safety
+    /// The node is filled. The caller has the right to run the task, and has not ended it.
+    #[inline]
+    pub(crate) unsafe fn prefetch_first(&self) {
+        // SAFETY: as the caller says.
+        if let Some(first) = unsafe { self.get().waiting.first() } {
+            first.prefetch_count();
+        }
     }
 
     /// Takes the body out of the node and returns it, unless it was taken before. It lies in the node until it was used.

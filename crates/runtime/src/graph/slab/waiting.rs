@@ -5,7 +5,8 @@ use crate::executable::Block;
 use parking_lot::{Mutex, MutexGuard};
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// The most tasks that are stored in place.
 const FEW: usize = 3;
@@ -23,6 +24,7 @@ pub(super) struct Waiting {
     number: Mutex<u8>,
     /// Whether the node holds a body that was not taken. Not read by two threads at the same time.
     body: AtomicBool,
+    /// The first word is written by [`Waiting::set_first`] only: the worker that runs the task looks at it without the lock.
     places: UnsafeCell<Places>,
 }
 
@@ -70,9 +72,37 @@ impl Default for Waiting {
 
 impl Waiting {
     /// A body was stored in the node.
+    ///
+    /// # Safety
+    /// The node is free and this thread's.
     #[inline]
-    pub(super) fn fill(&self) {
+    pub(super) unsafe fn fill(&self) {
         self.body.store(true, Ordering::Relaxed);
+        // SAFETY: no other thread uses the places of a free node (caller).
+        unsafe { Self::set_first(&self.places, None) };
+    }
+
+    /// Stores the first word of the places: the first task, or the node of the first block.
+    ///
+    /// # Safety
+    /// The list is locked, or its node is free and this thread's.
+    #[inline]
+    unsafe fn set_first(places: &UnsafeCell<Places>, first: Option<NodeRef>) {
+        let first = first.map_or(std::ptr::null_mut(), |node| node.0.as_ptr());
+        // SAFETY: the first word of both kinds of places; other threads load it as an atomic meanwhile, if at all (caller).
+        unsafe { AtomicPtr::from_ptr(places.get().cast()).store(first, Ordering::Relaxed) };
+    }
+
+    /// Returns the first task, or the node of the first block, if there was one a moment ago: what the end of the task will touch first.
+    ///
+    /// # Safety
+    /// The node is filled, and its task does not end during this call.
+    #[inline]
+    pub(super) unsafe fn first(&self) -> Option<NodeRef> {
+        // SAFETY: `fill` has written the first word, and until the task ends it is written as an atomic only.
+        let first =
+            unsafe { AtomicPtr::from_ptr(self.places.get().cast()).load(Ordering::Relaxed) };
+        NonNull::new(first).map(NodeRef)
     }
 
     /// Takes the body. Returns whether there was one.
@@ -106,6 +136,10 @@ impl Waiting {
                 return (*places).many.take(each, free);
             }
             let few = &(&(*places).few)[..usize::from(number)];
+            // The first one is needed at once, or was prefetched.
+            few.iter()
+                .skip(1)
+                .for_each(|task| task.assume_init().prefetch_count());
             few.iter().for_each(|task| each(task.assume_init()));
         }
     }
@@ -131,22 +165,23 @@ impl Many {
         unsafe { block.block().as_ptr().cast::<NodeRef>().add(at) }
     }
 
-    /// Adds a task.
+    /// Adds a task. Does not touch the first word.
     ///
     /// # Safety
-    /// The list is locked. A node that `take` returns is free and this thread's.
-    unsafe fn push(&mut self, task: NodeRef, take: impl FnOnce() -> NodeRef) {
-        let at = self.number % IN_BLOCK;
-        // SAFETY: the blocks are this list's, which is locked (caller).
+    /// `this` is of a list that is locked. A node that `take` returns is free and this thread's.
+    unsafe fn push(this: *mut Self, task: NodeRef, take: impl FnOnce() -> NodeRef) {
+        // SAFETY: these words and the blocks are the list's, which is locked (caller).
         unsafe {
-            if at == 0 && self.number > 0 {
+            let (last, number) = (&raw mut (*this).last, &raw mut (*this).number);
+            let at = *number % IN_BLOCK;
+            if at == 0 && *number > 0 {
                 let next = take();
-                Self::place(self.last, IN_BLOCK).write(next);
-                self.last = next;
+                Self::place(*last, IN_BLOCK).write(next);
+                *last = next;
             }
-            Self::place(self.last, at).write(task);
+            Self::place(*last, at).write(task);
+            *number += 1;
         }
-        self.number += 1;
     }
 
     /// Calls `each` with each task in their order, and `free` with each block's node behind its last use.
@@ -159,10 +194,17 @@ impl Many {
         loop {
             let here = left.min(IN_BLOCK);
             left -= here;
+            // What is done with each task takes a locked instruction, which waits for all loads before it: without the prefetches, the
+            // tasks and blocks would be loaded one by one.
             // SAFETY: so many places of the block are written, and the one of the next block if there are more tasks.
             let next = unsafe {
+                let next = (left > 0).then(|| Self::place(block, IN_BLOCK).read());
+                if let Some(next) = next {
+                    next.prefetch();
+                }
+                (0..here).for_each(|at| Self::place(block, at).read().prefetch_count());
                 (0..here).for_each(|at| each(Self::place(block, at).read()));
-                (left > 0).then(|| Self::place(block, IN_BLOCK).read())
+                next
             };
             free(block);
             match next {
@@ -189,7 +231,15 @@ impl WaitingTasks<'_> {
         let number = usize::from(*self.number);
         if number < FEW {
             // SAFETY: the list is locked, and its places hold few tasks.
-            unsafe { (&mut (*self.places.get()).few)[number].write(task) };
+            unsafe {
+                match number {
+                    0 => Waiting::set_first(self.places, Some(task)),
+                    _ => {
+                        let place = self.places.get().cast::<NodeRef>().add(number);
+                        place.write(task);
+                    }
+                }
+            }
             *self.number += 1;
         } else {
             // SAFETY: as the caller says.
@@ -202,21 +252,19 @@ impl WaitingTasks<'_> {
     unsafe fn push_to_many(&mut self, task: NodeRef, take: impl FnOnce() -> NodeRef) {
         // SAFETY: the list is locked, and its places are what `number` says; else as the caller says.
         unsafe {
-            let places = &mut *self.places.get();
+            let many = self.places.get().cast::<Many>();
             if *self.number == MANY {
-                return places.many.push(task, take);
+                return Many::push(many, task, take);
             }
-            let (few, block) = (places.few, take());
-            places.many = Many {
-                first: block,
-                last: block,
-                number: 0,
-            };
+            let (few, block) = ((*self.places.get()).few, take());
+            Waiting::set_first(self.places, Some(block));
+            (&raw mut (*many).last).write(block);
+            (&raw mut (*many).number).write(0);
             *self.number = MANY;
             for earlier in few {
-                places.many.push(earlier.assume_init(), || block);
+                Many::push(many, earlier.assume_init(), || block);
             }
-            places.many.push(task, || block);
+            Many::push(many, task, || block);
         }
     }
 
@@ -288,7 +336,8 @@ mod tests {
     fn a_body_is_taken_once() {
         let waiting = Waiting::default();
         assert!(!waiting.take_body());
-        waiting.fill();
+        // SAFETY: no other thread uses it.
+        unsafe { waiting.fill() };
         assert!(waiting.take_body() && !waiting.take_body());
     }
 }

@@ -589,10 +589,12 @@ impl<A> NodeKind<A> {
     /// holds of the first of them holds of all: they belong to this pool, and to this graph. Returns whether the last one was a sink that
     /// the caller is to [hold](Room::hold). What else has become ready is among the released tasks.
     ///
+    /// `WATCHED`: the worker has an observer, which has been told of the start of `node`.
+    ///
     /// # Safety
     /// As [`Executable::run_and_finish`] of a node of `room`, whose run of `graph` goes on. The worker [chains](WorkerCore::chains).
     #[inline(always)]
-    pub(super) unsafe fn run_chain<'env, const LARGE: bool>(
+    pub(super) unsafe fn run_chain<'env, const LARGE: bool, const WATCHED: bool>(
         mut node: NonNull<Node<'env, A>>,
         room: NonNull<Room<'env, A>>,
         graph: &GraphCore,
@@ -601,6 +603,12 @@ impl<A> NodeKind<A> {
         loop {
             // SAFETY: the room goes on, and this is the node's only run.
             unsafe { Self::call::<LARGE>(node, graph, worker) };
+            if WATCHED {
+                worker.graph.run(std::ptr::null());
+                // SAFETY: the node's body has run, and it has not ended.
+                unsafe { executable::tell_end(node.cast(), worker) };
+                worker.graph.run(graph);
+            }
             let (mut first, mut only) = (None, true);
             let release = |task| match &first {
                 None => first = Some(task),
@@ -620,6 +628,12 @@ impl<A> NodeKind<A> {
                 return false;
             }
             node = executable::claim(task).cast();
+            if WATCHED {
+                worker.graph.run(std::ptr::null());
+                // SAFETY: a node that is ready and that nobody else may run.
+                unsafe { executable::tell_start(node.cast(), worker) };
+                worker.graph.run(graph);
+            }
         }
     }
 }
@@ -637,12 +651,38 @@ impl<A> NodeKind<A> {
         worker: &WorkerCore,
     ) -> bool {
         // SAFETY: as the caller promises.
-        unsafe { Self::run_chain::<true>(node, room, graph, worker) }
+        unsafe { Self::run_chain::<true, false>(node, room, graph, worker) }
+    }
+
+    /// The [chain](Executable::CHAIN) that a node begins on a worker with an observer.
+    ///
+    /// # Safety
+    /// As the contract of [`Executable::CHAIN`] says.
+    unsafe fn run_watched(header: NonNull<Header>, worker: &WorkerCore) {
+        let node = header.cast::<Node<'_, A>>();
+        // SAFETY: until the node has ended, its room goes on; else as in `run_and_finish`.
+        unsafe {
+            let room = node.as_ref().room;
+            let graph = Self::enter(room, worker);
+            if graph.nested.is_on() {
+                Self::run_body(header, worker);
+                executable::tell_end(header, worker);
+                return Self::finish(header, worker);
+            }
+            worker.graph.run(graph);
+            let held = Self::run_chain::<false, true>(node, room, graph, worker);
+            worker.graph.run(std::ptr::null());
+            if held {
+                Room::hold(room, 1, worker);
+            }
+        }
     }
 }
 
 impl<A> Executable for NodeKind<A> {
     const OBSERVED: bool = true;
+
+    const CHAIN: Option<unsafe fn(NonNull<Header>, &WorkerCore)> = Some(Self::run_watched);
 
     #[inline(always)]
     unsafe fn run_body(header: NonNull<Header>, worker: &WorkerCore) {
@@ -676,7 +716,7 @@ impl<A> Executable for NodeKind<A> {
         // SAFETY: the caller keeps the contract of `Executable`, and the worker chains.
         let held = unsafe {
             match room.as_ref().large {
-                false => Self::run_chain::<false>(node, room, graph, worker),
+                false => Self::run_chain::<false, false>(node, room, graph, worker),
                 true => Self::run_chain_of_many(node, room, graph, worker),
             }
         };

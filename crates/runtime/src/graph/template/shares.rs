@@ -129,8 +129,8 @@ impl<A> Executable for ShareKind<A> {
             };
             let root = NonNull::from(room.root(at));
             // SAFETY: a root is ready from the start, and taken once. The run is not over before this share has ended.
-            sinks +=
-                usize::from(unsafe { NodeKind::run_chain::<false>(root, this, graph, worker) });
+            let held = unsafe { NodeKind::run_chain::<false, false>(root, this, graph, worker) };
+            sinks += usize::from(held);
             if !worker.released.borrow().is_empty() || worker.pool().is_disturbed() {
                 break;
             }
