@@ -50,20 +50,20 @@ struct Shared {
     bottom: Padded<AtomicU64>,
     /// Index of the buffer in use. Written by the owner only.
     current: AtomicUsize,
-    /// The buffers made so far: the first, and those after it, for which most deques never need room. A task's slot in a buffer is its
-    /// index mod the buffer's length, a power of two.
-    first: Buffer,
+    /// The buffers made so far: the first, which the first task makes, since many deques never get one; and those after it, for which most
+    /// never need room. A task's slot in a buffer is its index mod the buffer's length, a power of two.
+    first: OnceLock<Buffer>,
     others: OnceLock<Box<[OnceLock<Buffer>; BUFFERS - 1]>>,
 }
 
 impl Shared {
     #[inline]
     fn slots(&self, buffer: usize) -> &[AtomicU64] {
-        let others = || self.others.get()?[buffer - 1].get();
-        match buffer {
-            0 => &self.first,
-            _ => others().expect("a buffer is made before its number is stored"),
-        }
+        let made = match buffer {
+            0 => self.first.get(),
+            _ => (self.others.get()).and_then(|others| others[buffer - 1].get()),
+        };
+        made.expect("a buffer is made before its number and its tasks are stored")
     }
 
     fn len(&self) -> usize {
@@ -94,16 +94,17 @@ fn new_buffer(capacity: usize) -> Buffer {
 /// assert_eq!(owner.pop().unwrap().handle(), 3);
 /// assert!(matches!(stealer.steal(), Steal::Taken(oldest) if oldest.handle() == 1));
 /// ```
+#[inline]
 pub fn deque() -> (Owner, Stealer) {
     let shared = Arc::new(Shared {
         top: Padded(AtomicU64::new(0)),
         bottom: Padded(AtomicU64::new(0)),
         current: AtomicUsize::new(0),
-        first: new_buffer(FIRST_CAPACITY),
+        first: OnceLock::new(),
         others: OnceLock::new(),
     });
     let owner = Owner {
-        slots: Buffer::clone(&shared.first),
+        slots: Buffer::default(),
         shared: Arc::clone(&shared),
         buffer: 0,
         top_seen: 0,
@@ -116,7 +117,7 @@ pub fn deque() -> (Owner, Stealer) {
 /// `&mut`: safe code cannot use it from two threads.
 pub struct Owner {
     shared: Arc<Shared>,
-    /// Index of the buffer in use, and the buffer.
+    /// Index of the buffer in use, and the buffer: one without slots until there is a first one.
     buffer: usize,
     slots: Buffer,
     /// An earlier value of `top`, which is at least that now. Saves reading the thieves' cache line at every push.
@@ -178,6 +179,12 @@ impl Owner {
     #[cold]
     fn grow(&mut self, bottom: u64) {
         let old = &self.slots;
+        if old.is_empty() {
+            self.slots = new_buffer(FIRST_CAPACITY);
+            let first = Buffer::clone(&self.slots);
+            (self.shared.first.set(first)).expect("only the owner makes buffers, each once");
+            return;
+        }
         let new = new_buffer(old.len() * 2);
         for index in self.top_seen..bottom {
             slot(&new, index).store(slot(old, index).load(Ordering::Relaxed), Ordering::Relaxed);

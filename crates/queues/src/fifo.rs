@@ -24,6 +24,7 @@ pub struct Fifo {
 
 impl Fifo {
     /// Returns an empty queue.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }

@@ -47,6 +47,7 @@ impl Input {
 
 impl Injector {
     /// Returns an empty queue.
+    #[inline]
     pub fn new() -> Self {
         let (owner, output) = deque();
         let spare = Vec::new();

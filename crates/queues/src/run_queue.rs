@@ -77,6 +77,7 @@ impl Outer {
 /// assert!(matches!(tail.pop(), Steal::Taken(oldest) if oldest.handle() == 1));
 /// assert_eq!(head.pop().unwrap().handle(), 3);
 /// ```
+#[inline]
 pub fn run_queue() -> (Head, Tail) {
     let ((owner, stealer), (line, waiting)) = (deque(), deque());
     let outer = Arc::new(Outer::default());

@@ -31,6 +31,7 @@ impl Process {
     ///
     /// # Panics
     /// If the system is out of memory.
+    #[inline]
     pub(crate) fn this() -> Process {
         let present = present();
         let mut number = present.load(Ordering::Relaxed);
@@ -103,6 +104,7 @@ impl<T: Sync> PerProcess<T> {
 }
 
 /// Returns the number of this process, which is 0 in a new child.
+#[inline]
 fn present() -> &'static AtomicU64 {
     let mut seen = NUMBER.load(Ordering::Acquire);
     if seen.is_null() {
@@ -125,6 +127,7 @@ const POPULATE: i32 = 0;
 ///
 /// # Panics
 /// If the system is out of memory.
+#[inline]
 fn cleared_in_children() -> *mut AtomicU64 {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | POPULATE;

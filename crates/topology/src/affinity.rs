@@ -17,6 +17,7 @@ pub(crate) fn mask() -> Option<Vec<u32>> {
 
 /// Returns the bits of the mask, in the same cases.
 #[cfg(target_os = "linux")]
+#[inline]
 fn words() -> Option<[libc::c_ulong; CPUS / BITS]> {
     let mut words: [libc::c_ulong; CPUS / BITS] = [0; CPUS / BITS];
     // SAFETY: the kernel writes at most `size_of_val(&words)` bytes, all of which belong to `words`; any bit pattern is valid there. A
@@ -29,6 +30,7 @@ fn words() -> Option<[libc::c_ulong; CPUS / BITS]> {
 /// Returns the number of hardware threads that the calling thread's affinity mask holds; `None` if the system does not tell the mask. One
 /// system call: it reads no file, knows no quota, and takes a microsecond instead of the hundreds of
 /// [`Topology::detect`](crate::Topology::detect).
+#[inline]
 pub fn usable_threads() -> Option<usize> {
     #[cfg(target_os = "linux")]
     {

@@ -67,6 +67,7 @@ impl Topology {
 impl Placement {
     /// Returns a placement of `workers` workers (at least 1) on the hardware threads 0, 1, 2..., each on its own core, with one last-level
     /// cache of unknown size: any two workers have distance 3. For tests that do not depend on places.
+    #[inline]
     pub fn flat(workers: u16) -> Placement {
         let workers = u32::from(workers.max(1));
         let spot = |cpu| Spot {
@@ -79,6 +80,7 @@ impl Placement {
         Placement::from_spots((0..workers).map(spot).collect(), vec![domain])
     }
 
+    #[inline]
     fn from_spots(spots: Vec<Spot>, domains: Vec<Vec<u32>>) -> Placement {
         let by_distance = spots.iter().map(|_| OnceLock::new()).collect();
         Placement(Arc::new(Inner {
@@ -168,11 +170,16 @@ impl Placement {
         self.0.by_distance[worker.index()].get_or_init(|| self.sort_by_distance(worker))
     }
 
+    /// Sorts by counting, which keeps ring order: a pool of forks does this at its start, where a general sort would cost more to load
+    /// than to run.
     #[cold]
     fn sort_by_distance(&self, worker: WorkerId) -> Box<[WorkerId]> {
-        let after = (worker.0 + 1)..self.workers();
-        let mut others: Vec<WorkerId> = after.chain(0..worker.0).map(WorkerId).collect();
-        others.sort_by_key(|&other| self.distance(worker, other)); // stable: keeps ring order
+        let mut others = Vec::with_capacity(usize::from(self.workers()) - 1);
+        for distance in 0..=MAX_DISTANCE {
+            let ring = ((worker.0 + 1)..self.workers()).chain(0..worker.0);
+            let here = |other: &WorkerId| self.distance(worker, *other) == distance;
+            others.extend(ring.map(WorkerId).filter(here));
+        }
         others.into()
     }
 

@@ -83,6 +83,7 @@ pub struct Demand {
 
 impl Demand {
     /// Returns the state of `workers` workers, which keep all forks.
+    #[inline]
     pub fn new(workers: usize) -> Self {
         Demand {
             limits: (0..workers).map(|_| Padded(AtomicUsize::new(0))).collect(),

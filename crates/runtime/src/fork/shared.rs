@@ -11,7 +11,7 @@ use crate::thread::Scheduler;
 use crate::worker::{EndOnPanic, WorkerCore};
 use parking_lot::Mutex;
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -99,8 +99,8 @@ pub(super) struct Seat {
 /// What one worker alone touches.
 pub(crate) struct ForkLocal {
     pub(super) deque: RefCell<Owner>,
-    /// Of closures that are spawned to run in order.
-    pub(crate) fifo: Arc<Fifo>,
+    /// Of closures that are spawned to run in order, once there are any.
+    fifo: OnceCell<Arc<Fifo>>,
     /// How many forks are kept although nobody is hungry any more.
     credit: Cell<u32>,
     pub(crate) reach: Reach,
@@ -130,6 +130,7 @@ pub(crate) struct ForkLocal {
 }
 
 impl ForkShared {
+    #[inline]
     pub(crate) fn new(
         placement: &Placement,
         hooks: Hooks,
@@ -160,11 +161,12 @@ impl ForkShared {
     }
 
     /// Returns what worker `me`, which is made now, alone touches. `timed`: time may change what it does.
+    #[inline]
     pub(crate) fn local(&self, me: WorkerId, timed: bool) -> ForkLocal {
         let owner = self.owners.lock()[me.index()].take();
         ForkLocal {
             deque: RefCell::new(owner.expect("each worker is made once")),
-            fifo: Fifo::new(),
+            fifo: OnceCell::new(),
             credit: Cell::new(0),
             reach: Reach::new(timed),
             start: Cell::new(me.index()),
@@ -209,6 +211,13 @@ impl ForkShared {
     /// As `times` calls of [`ForkShared::keep`].
     pub(crate) fn keep_many(&self, times: usize) {
         self.keep.fetch_add(times, Relaxed);
+    }
+}
+
+impl ForkLocal {
+    /// Returns the queue of closures that are spawned to run in order.
+    pub(super) fn fifo(&self) -> &Fifo {
+        self.fifo.get_or_init(Fifo::new)
     }
 }
 

@@ -81,7 +81,7 @@ fn spawn_on<F: FnOnce() + Send + 'static>(pool: &PoolShared, body: F, in_order: 
     worker::with_current(pool, |worker| {
         let job = match worker {
             // SAFETY: the worker's `Fifo` lives until the worker ends, and it ends after all jobs.
-            Some(worker) if in_order => unsafe { worker.forks.fifo.push(job) },
+            Some(worker) if in_order => unsafe { worker.forks.fifo().push(job) },
             _ => job,
         };
         pool.give_job(worker, job);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const ROUNDS: u32 = 32;
 
 /// The rounds in a pool with more workers than hardware threads, in each of which the worker gives up its processor.
-const CROWDED_ROUNDS: u32 = 8;
+const CROWDED_ROUNDS: u32 = 16;
 
 /// The pauses at the end of each round.
 const PAUSES: u32 = 8;

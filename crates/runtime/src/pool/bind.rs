@@ -49,6 +49,7 @@ impl FromStr for Bind {
 
 impl Bind {
     /// Binds this thread as worker `me`. `Auto` must be resolved. If the system refuses, the worker stays unbound.
+    #[inline]
     pub(super) fn apply(self, me: WorkerId, placement: &Placement) {
         match self {
             Bind::Off | Bind::Auto => {}
@@ -115,6 +116,7 @@ fn set(mask: &Mask) {
 pub(super) struct Unbound(Option<Mask>);
 
 impl Unbound {
+    #[inline]
     pub(super) fn here() -> Self {
         Unbound(BEFORE.get().and_then(|before| {
             let bound = current();

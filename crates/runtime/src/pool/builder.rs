@@ -11,7 +11,7 @@ use crate::marks::{self, MARKS, Marked};
 use crate::observer::{DEPENDENCIES, Observer, WorkerObserver};
 use crate::replay::{self, Actor, Entered, Follow, Replay, STEPS};
 use crate::team::{RegionMaker, Regions};
-use crate::worker::{EndOnPanic, Stack, Worker, WorkerCore};
+use crate::worker::{EndOnPanic, Stack, Worker};
 use std::sync::Arc;
 use std::time::Duration;
 use tanada_policy::forks::{self, NearFirst};
@@ -365,46 +365,6 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         Ok((pool, workers))
     }
 
-    /// As [`PoolBuilder::build_threads`], for a pool of forks that starts soon: workers are not bound, so that they lie nowhere, and the
-    /// machine is not looked at. The process may use `hardware_threads` hardware threads. Tasks of graphs would be scheduled by
-    /// [`DEFAULT_POLICY`], whatever policy is named, so that a program has the code of one policy of tasks instead of all.
-    ///
-    /// # Errors
-    /// As [`PoolBuilder::build`].
-    pub fn build_fork_threads(
-        mut self,
-        hardware_threads: usize,
-    ) -> Result<(Pool, Vec<WorkerThread>), BuildError> {
-        if self.policy.is_some() {
-            let entry = registry::find(&self.take_policies()?)?;
-            if entry.needs_prepared {
-                return Err(NotNative::named(entry.name).into());
-            }
-        }
-        if marks::wanted() {
-            let Made { pool, workers, .. } = self.bind(Bind::Off).make_marked()?;
-            return Ok((pool, workers));
-        }
-        let usable = hardware_threads.clamp(1, usize::from(MAX_WORKERS)) as u16;
-        let (watch, workers) = (self.watch(), self.count_workers(usable)?);
-        let placement = Placement::flat(workers);
-        let machine = Machine {
-            governed: self.governor.start(workers, usable)?,
-            regions: match &self.regions {
-                RegionMaker::Usual => None,
-                maker => Some(Regions::new(&placement, None, maker)?),
-            },
-            placement,
-            bind: Bind::Off,
-            hardware_threads,
-        };
-        // Of a task, whose worker may be bound, the new workers begin unbound.
-        let _unbound = Unbound::here();
-        let Made { pool, workers, .. } =
-            self.make_on::<Stealing<Random>>(DEFAULT_POLICY, watch, machine);
-        Ok((pool, workers))
-    }
-
     /// Makes the pool, with a schedule only if `scheduled`.
     fn made(mut self, scheduled: bool) -> Result<Made, BuildError> {
         struct Build<O, G>(PoolBuilder<O, G>, bool);
@@ -579,11 +539,11 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
                     bind.apply(id, &pool.placement);
                 }
                 let stack = Stack::of_this_thread(stack_size);
-                let core = WorkerCore::new(id, pool, stack);
                 // Policy and observer of the worker are dropped inside, too.
                 EndOnPanic::around(|| {
-                    let worker =
-                        Worker::<D, O, G::Meter>::new(core, dispatcher, local, observer, meter);
+                    let worker = Worker::<D, O, G::Meter>::new(
+                        id, pool, stack, dispatcher, local, observer, meter,
+                    );
                     match looping {
                         true => worker.work(),
                         false => worker.adopt(),
@@ -603,6 +563,49 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             pool: handle,
             workers: threads,
         }
+    }
+}
+
+impl PoolBuilder {
+    /// As [`PoolBuilder::build_threads`], for a pool of forks that starts soon: workers are not bound, so that they lie nowhere, and the
+    /// machine is not looked at. The process may use `hardware_threads` hardware threads. Tasks of graphs would be scheduled by
+    /// [`DEFAULT_POLICY`], whatever policy is named, so that a program has the code of one policy of tasks instead of all. That
+    /// code is compiled here and not in the program, which would spread it over more pages.
+    ///
+    /// # Errors
+    /// As [`PoolBuilder::build`].
+    pub fn build_fork_threads(
+        mut self,
+        hardware_threads: usize,
+    ) -> Result<(Pool, Vec<WorkerThread>), BuildError> {
+        if self.policy.is_some() {
+            let entry = registry::find(&self.take_policies()?)?;
+            if entry.needs_prepared {
+                return Err(NotNative::named(entry.name).into());
+            }
+        }
+        if marks::wanted() {
+            let Made { pool, workers, .. } = self.bind(Bind::Off).make_marked()?;
+            return Ok((pool, workers));
+        }
+        let usable = hardware_threads.clamp(1, usize::from(MAX_WORKERS)) as u16;
+        let (watch, workers) = (self.watch(), self.count_workers(usable)?);
+        let placement = Placement::flat(workers);
+        let machine = Machine {
+            governed: None,
+            regions: match &self.regions {
+                RegionMaker::Usual => None,
+                maker => Some(Regions::new(&placement, None, maker)?),
+            },
+            placement,
+            bind: Bind::Off,
+            hardware_threads,
+        };
+        // Of a task, whose worker may be bound, the new workers begin unbound.
+        let _unbound = Unbound::here();
+        let Made { pool, workers, .. } =
+            self.make_on::<Stealing<Random>>(DEFAULT_POLICY, watch, machine);
+        Ok((pool, workers))
     }
 }
 
@@ -664,6 +667,7 @@ impl Made {
 }
 
 /// Returns the bytes of stack that the standard library reserves for a thread.
+#[inline]
 fn default_stack_size() -> usize {
     let asked = std::env::var("RUST_MIN_STACK").ok();
     let asked = asked.and_then(|text| text.parse().ok());

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tanada_policy::{WorkerId, draw};
 
@@ -123,14 +124,28 @@ thread_local! {
     static ACTORS: RefCell<Vec<Actor>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Whether this process or an ancestor has made a schedule. Most make none, and their threads need not look.
+static SCHEDULES: AtomicBool = AtomicBool::new(false);
+
 /// Returns what this thread is, if it is part of a schedule of this process.
+#[inline]
 pub(crate) fn actor() -> Option<Actor> {
+    // A thread that is part of one has seen that it was made.
+    match SCHEDULES.load(Ordering::Relaxed) {
+        true => actor_of_schedule(),
+        false => None,
+    }
+}
+
+#[cold]
+fn actor_of_schedule() -> Option<Actor> {
     let last = ACTORS.try_with(|actors| actors.borrow().last().cloned());
     last.ok().flatten().filter(|actor| actor.turns.is_ours())
 }
 
 impl Turns {
     pub(super) fn new(mode: Mode, log: Log) -> Arc<Self> {
+        SCHEDULES.store(true, Ordering::Relaxed);
         let turns = Arc::new(Turns {
             home: Process::this(),
             mode,

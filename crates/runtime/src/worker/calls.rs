@@ -65,6 +65,7 @@ impl<T> Calls<T> {
     /// Returns the empty inboxes of `workers` workers. While no call is under way, [`Calls::state`] is `quiet`: `u64::MAX` if
     /// workers are to
     /// look for other things as well.
+    #[inline]
     pub fn new(workers: usize, quiet: u64) -> Self {
         let inbox = |_| {
             Padded(Inbox {

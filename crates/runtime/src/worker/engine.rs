@@ -2,11 +2,12 @@
 
 use super::env::{NativeEnv, Wakes};
 use super::sleep::Woke;
-use super::{Engine, WorkerCore};
+use super::{Engine, Stack, WorkerCore};
 use crate::executable::{self, Ran, Runnable};
 use crate::governor::Meter;
 use crate::graph::GraphCore;
 use crate::observer::{Observer, WorkerObserver};
+use crate::pool::PoolShared;
 use crate::process;
 use crate::team::Part;
 use crate::thread::deadlock;
@@ -14,21 +15,22 @@ use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tanada_policy::{Choice, Dispatcher, Origin, Ready};
+use tanada_policy::{Choice, Dispatcher, Origin, Ready, WorkerId};
 
 /// The rounds that an idle worker searches before it sleeps. With their pauses they take about ten microseconds, twice the cost of waking
 /// a thread.
 const SEARCH_ROUNDS: u32 = 32;
+
+/// The rounds of a worker of a pool with more workers than hardware threads. It gives up its processor in each of them: a worker that has
+/// something to do may need it. To be woken would take longer than the round. (With 8 rounds, programs that walk folders took 3% longer,
+/// for half as many wake-ups again; with 32 they took as long as with these. Beside other programs each round may cost a time slice.)
+const YIELDING_ROUNDS: u32 = 16;
 
 /// The pauses (`spin_loop`) at the end of each round.
 const SEARCH_PAUSES: u32 = 8;
 
 /// The rounds of a worker that expects to sleep for long.
 const SHORT_SEARCH_ROUNDS: u32 = 2;
-
-/// The rounds of a worker of a pool with more workers than hardware threads. It gives up its processor in each of them: a worker that has
-/// something to do may need it. To be woken would take longer than the round.
-const YIELDING_ROUNDS: u32 = 8;
 
 /// How long a worker sleeps whose scheduler of threads finds nothing although threads are queued: it may find something at any time.
 const NAP: Duration = Duration::from_millis(1);
@@ -68,18 +70,22 @@ struct PolicyState<L> {
 }
 
 impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
+    /// Returns worker `id` of `pool`, of this thread, whose stack is `stack`. Its core is made in its place: a copy of it would take a page
+    /// more of the stack.
+    #[inline]
     pub(crate) fn new(
-        mut core: WorkerCore,
+        id: WorkerId,
+        pool: Arc<PoolShared>,
+        stack: Stack,
         dispatcher: Arc<D>,
         local: D::Local,
         observer: O::Worker,
         meter: M,
     ) -> Self {
-        let takes_turns = core.pool.takes_turns();
-        let free = core.pool.schedule.is_none();
-        core.chains = D::HANDS_ON && !M::GOVERNS && free;
+        let takes_turns = pool.takes_turns();
+        let chains = D::HANDS_ON && !M::GOVERNS && pool.schedule.is_none();
         Worker {
-            core,
+            core: WorkerCore::new(id, pool, stack, chains),
             dispatcher,
             policy: RefCell::new(PolicyState {
                 local,

@@ -84,11 +84,12 @@ trait Engine {
 }
 
 impl WorkerCore {
-    pub(crate) fn new(id: WorkerId, pool: Arc<PoolShared>, stack: Stack) -> Self {
+    #[inline]
+    fn new(id: WorkerId, pool: Arc<PoolShared>, stack: Stack, chains: bool) -> Self {
         WorkerCore {
             id,
             workers: pool.placement.workers(),
-            chains: false,
+            chains,
             alone: pool.placement.workers() == 1,
             forks: pool.forks.local(id, pool.schedule.is_none()),
             threads: pool

@@ -179,6 +179,7 @@ impl Counts {
 
 impl Sleep {
     /// Returns the state of `workers` workers, none of which sleeps or searches yet.
+    #[inline]
     pub fn new(workers: usize) -> Self {
         Sleep {
             asleep: (0..workers.div_ceil(BITS))
@@ -279,6 +280,7 @@ impl Sleep {
     ///
     /// # Panics
     /// If it was called for `me` before.
+    #[inline]
     pub fn enter(&self, me: usize) {
         let first = self.workers[me].parker.set(parking::current()).is_ok();
         assert!(first, "worker {me} entered twice");

@@ -1,10 +1,14 @@
 //! How much is left of a worker's stack.
 
+use std::cell::Cell;
+
 /// The stack of one worker's thread.
 pub(crate) struct Stack {
     pub(crate) size: usize,
-    /// The lowest address at which a nested graph may begin.
-    low: usize,
+    /// Where the worker began.
+    top: usize,
+    /// The lowest address at which a nested graph may begin; 0 until somebody asks, which many workers never do.
+    low: Cell<usize>,
 }
 
 /// The least that is kept for the tasks of the innermost graph, in bytes.
@@ -14,9 +18,11 @@ impl Stack {
     /// Returns the stack of this thread, which has just begun and was made with a stack of `size` bytes. The last quarter of what is left
     /// of it is for the tasks of the innermost graph.
     pub(crate) fn of_this_thread(size: usize) -> Self {
-        let (top, end) = (pointer(), end_of_stack(size));
-        let low = Self::low(end, top.saturating_sub(end));
-        Stack { size, low }
+        Stack {
+            size,
+            top: pointer(),
+            low: Cell::new(0),
+        }
     }
 
     /// Returns the lowest address at which a nested graph may begin on a stack of `size` bytes that ends at `end`.
@@ -31,15 +37,27 @@ impl Stack {
 
     /// Returns whether the stack is low `bytes` further down.
     pub(crate) fn is_low_in(&self, bytes: usize) -> bool {
-        pointer() < self.low + bytes
+        let low = match self.low.get() {
+            0 => self.find_low(),
+            low => low,
+        };
+        pointer() < low + bytes
+    }
+
+    #[cold]
+    fn find_low(&self) -> usize {
+        let end = end_of_stack(self.top, self.size);
+        let low = Self::low(end, self.top.saturating_sub(end));
+        self.low.set(low);
+        low
     }
 }
 
-/// Returns the lowest address of this thread's stack of `size` bytes.
+/// Returns the lowest address of this thread's stack of `size` bytes, near whose other end `top` lies.
 #[cfg(not(miri))]
-fn end_of_stack(size: usize) -> usize {
+fn end_of_stack(top: usize, size: usize) -> usize {
     let known = of_this_thread().map(|stack| stack.start);
-    known.unwrap_or_else(|| pointer().saturating_sub(size))
+    known.unwrap_or_else(|| top.saturating_sub(size))
 }
 
 /// Returns the bounds of this thread's stack. They are asked for: the C library takes thread-local variables and its own data from the same
@@ -67,7 +85,7 @@ pub(crate) fn bounds_of_this_thread() -> std::ops::Range<usize> {
 }
 
 #[cfg(miri)]
-fn end_of_stack(_size: usize) -> usize {
+fn end_of_stack(_top: usize, _size: usize) -> usize {
     0
 }
 
