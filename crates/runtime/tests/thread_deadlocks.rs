@@ -134,6 +134,19 @@ mod cases {
             &["waits for a mutex that OS thread main has or gets before"],
         ),
         (
+            "handed",
+            handed,
+            &[
+                "(next) waits for a mutex that thread",
+                "(first) waits for a mutex that thread",
+            ],
+        ),
+        (
+            "elsewhere",
+            elsewhere,
+            &["a task or closure on worker tanada-0 waits for a message"],
+        ),
+        (
             "child",
             child,
             &["OS thread main waits for the end of thread"],
@@ -358,6 +371,45 @@ mod cases {
         let _guard = lock.lock();
         let run = pool.scope(|scope| {
             scope.task("wants").register(|_| *lock.lock() += 1);
+        });
+        run.expect("it never ends");
+    }
+
+    /// A thread has been handed a mutex and did not run yet when another one comes to wait for it.
+    fn handed(_: &Pool) {
+        stranger();
+        let one = Pool::builder().workers(1).build().expect("a pool");
+        let body = || {
+            let locks: [_; 2] = std::array::from_fn(|_| Arc::new(Mutex::new(0)));
+            let guard = locks[0].lock();
+            let [a, b] = locks.clone();
+            let begun = Arc::new(AtomicBool::new(false));
+            let here = Arc::clone(&begun);
+            let next = move || {
+                here.store(true, Relaxed);
+                let _first = a.lock();
+                *b.lock() += 1;
+            };
+            let next = Builder::new().name("next").spawn(next).expect("a stack");
+            while !begun.load(Relaxed) {
+                thread::yield_now();
+            }
+            drop(guard);
+            let _second = locks[1].lock();
+            *locks[0].lock() += 1;
+            next.join().expect("no panic");
+        };
+        spawn(&one, "first", body).join().expect("no panic");
+    }
+
+    /// A worker waits for a graph of another pool, whose task waits for ever.
+    fn elsewhere(pool: &Pool) {
+        let other = Pool::builder().workers(1).build().expect("a pool");
+        let (_sender, receiver) = bounded::<u8>(1);
+        let run = fork::install(&other, || {
+            pool.scope(|scope| {
+                scope.task("reads").register(|_| _ = receiver.recv());
+            })
         });
         run.expect("it never ends");
     }

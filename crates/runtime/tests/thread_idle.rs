@@ -58,7 +58,7 @@ impl Scheduler for Declines {
 #[test]
 fn idle_workers_whose_scheduler_declines_sleep_and_look_again() {
     let (takes, asked) = (
-        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(true)),
         Arc::new(Default::default()),
     );
     let scheduler = Declines {
@@ -71,9 +71,9 @@ fn idle_workers_whose_scheduler_declines_sleep_and_look_again() {
         .build()
         .unwrap();
     let ran = Arc::new(AtomicBool::new(false));
-    let inside = Arc::clone(&ran);
-    // From outside a thread comes without the scheduler; what it creates does not.
+    let (inside, takes_no_more) = (Arc::clone(&ran), Arc::clone(&takes));
     let parent = Builder::new().pool(&pool).spawn(move || {
+        takes_no_more.store(false, SeqCst);
         drop(thread::spawn(move || inside.store(true, SeqCst)));
     });
     parent.unwrap().join().unwrap();

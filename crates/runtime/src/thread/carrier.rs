@@ -3,21 +3,21 @@
 //! A job that waits holds up all that lies below it on its stack, and takes part of that stack. So a worker runs a job in a carrier
 //! - if it waits inside of a job or task for a thread, a lock, a message or a time: such a wait ends when another thread likes, and jobs
 //!   that wait so would pile up without a bound;
-//! - if it waits for a fork, or yields, with a lock of [`sync`](super::sync) that the job may want; or
+//! - if it waits for a fork, or yields, in a program that has lightweight threads, or locks or channels of [`sync`](super::sync): the job
+//!   may wait for what lies below it; or
 //! - if its stack is used up.
 //!
 //! A carrier's stack has the size of a worker's, and a carrier stays on its worker.
 //!
 //! # Bound
-//! A carrier that waits for a fork runs jobs on top of itself, as a worker does. With [`MOST`] carriers, or if its stack is used up, a
-//! worker takes its own jobs only, whose number is that of closures which its other jobs have forked and spawned, and runs each in a
-//! carrier that is *deep*: one that takes no jobs of others either. The memory of the stacks is the bound for these. If the system has none
-//! left, the process ends.
+//! With [`MOST`] carriers, or if its stack is used up, a worker takes its own jobs only, whose number is that of closures which its other
+//! jobs have forked and spawned, and runs each in a carrier that is *deep*: one that takes no jobs of others either. The memory of the
+//! stacks is the bound for these. If the system has none left, the process ends.
 
 use super::handle::Builder;
 use crate::fork::Jobs;
 use crate::worker::{self, WorkerCore};
-use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tanada_queues::Ready;
 
 /// Carriers of one worker with which it runs jobs of others in new ones, at most.
@@ -26,6 +26,18 @@ const MOST: usize = 4096;
 /// Carriers of one worker with which it runs a job in a new one to wait for a fork, at most: such waits nest in a recursion, which may have
 /// no end.
 const MOST_DEEP: usize = 4 * MOST;
+
+/// Whether the program has made lightweight threads, or locks or channels of [`sync`](super::sync): what a worker runs may wait for what
+/// it lies on top of.
+static PROGRAM_WAITS: AtomicBool = AtomicBool::new(false);
+
+/// The program makes a lightweight thread, a channel or a barrier, or takes a lock.
+#[inline]
+pub(super) fn program_waits() {
+    if !PROGRAM_WAITS.load(Relaxed) {
+        PROGRAM_WAITS.store(true, Relaxed);
+    }
+}
 
 impl WorkerCore {
     /// Returns whether this worker, which waits and lets others run `jobs` meanwhile, may take any job; else its own jobs only.
@@ -39,21 +51,12 @@ impl WorkerCore {
         jobs == Jobs::Apart || self.threads.carriers.get() < MOST_DEEP
     }
 
-    /// Returns the number of locks that what this worker runs holds.
-    #[inline]
-    pub(super) fn locks(&self) -> &Cell<u32> {
-        match self.current_thread() {
-            Some(thread) => &thread.locks,
-            None => &self.threads.locks,
-        }
-    }
-
     /// Returns where this worker runs the jobs that it finds while it waits for a fork.
     #[inline]
     pub(crate) fn place_of_jobs(&self) -> Jobs {
-        match self.locks().get() {
-            0 => Jobs::OnTop,
-            _ => Jobs::Apart,
+        match PROGRAM_WAITS.load(Relaxed) && self.threads.carriers.get() < MOST {
+            false => Jobs::OnTop,
+            true => Jobs::Apart,
         }
     }
 

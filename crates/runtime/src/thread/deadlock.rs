@@ -21,6 +21,7 @@ use super::timer;
 use crate::pool::PoolShared;
 use crate::process::{PerProcess, Process};
 use crate::replay::blocked;
+use crate::worker::WorkerCore;
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -131,6 +132,23 @@ impl Outside {
         known().outside.fetch_add(1, SeqCst);
         suspect();
         Outside(())
+    }
+}
+
+/// A worker waits for something of a pool that is not its own, until this is dropped.
+pub(crate) struct Elsewhere<'a>(&'a WorkerCore);
+
+impl<'a> Elsewhere<'a> {
+    pub(crate) fn enter(worker: &'a WorkerCore) -> Self {
+        worker.changes_elsewhere();
+        suspect();
+        Elsewhere(worker)
+    }
+}
+
+impl Drop for Elsewhere<'_> {
+    fn drop(&mut self) {
+        self.0.changes_elsewhere();
     }
 }
 
@@ -471,9 +489,13 @@ fn still_workers() -> Option<Vec<Still>> {
                 .flatten()
                 .find(|idle| idle.asleep);
             let (found, in_vain) = pool.threads.looks_of(me);
+            let elsewhere = pool.threads.waits_elsewhere(me);
             workers.push(match asleep {
                 Some(idle) => Still::Asleep(idle.turns),
+                None if elsewhere % 2 == 1 => Still::Asleep(elsewhere),
                 None if in_vain >= LOOKS => Still::Looks(found, in_vain),
+                // Its OS thread is the program's, and may have ended.
+                None if pool.threads.is_adopted(me) => continue,
                 None => return None,
             });
         }

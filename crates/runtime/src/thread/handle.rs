@@ -1,5 +1,6 @@
 //! How threads are created, and the handles of those that were.
 
+use super::carrier::program_waits;
 use super::record::{Header, On, Plan, fits};
 use super::scheduler::{Queues, Runnable, Why};
 use super::waiter::{WaitList, Waiter, wait_in};
@@ -106,8 +107,9 @@ impl<'p, H: Hint> Builder<'p, H> {
         self
     }
 
-    /// Sets the least bytes of address space of the thread's stack, at most 256 MiB. They are rounded up to a power of two, of which a page
-    /// and what the closure and the hint take are not for the stack. A stack takes the memory that the thread touches.
+    /// Sets the least bytes of address space of the thread's stack, at most 256 MiB. They are rounded up to a power of two, at least
+    /// 16 KiB, of which a page and what the closure and the hint take are not for the stack. A stack takes the memory that the thread
+    /// touches.
     #[must_use]
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;
@@ -240,6 +242,7 @@ impl<'p, H: Hint> Builder<'p, H> {
         tied: bool,
         hand_on: impl FnOnce(Option<&WorkerCore>, &PoolShared, Ready) -> R,
     ) -> io::Result<(JoinHandle<T>, R)> {
+        program_waits();
         // Before anything is taken: it may panic, or wait.
         let digest = self.hint.digest();
         worker::with_any(|worker| match (self.pool, worker) {
@@ -612,27 +615,15 @@ pub fn with_hint<H: Any, R>(read: impl FnOnce(&H) -> R) -> Option<R> {
     header.hint().map(read)
 }
 
-/// Counts a lock of [`sync`](super::sync) that the caller has got. Returns the number that stands for the caller in reports: of a
-/// lightweight thread, or of the OS thread.
+/// The caller has got a lock of [`sync`](super::sync). Returns the number that stands for the caller in reports: of a lightweight thread,
+/// or of the OS thread.
 #[inline(never)]
 pub(super) fn has_locked() -> u64 {
+    program_waits();
     worker::with_any(|worker| {
-        if let Some(locks) = worker.map(WorkerCore::locks) {
-            locks.set(locks.get().saturating_add(1));
-        }
         let thread = worker.and_then(WorkerCore::current_thread);
         thread.map_or_else(super::deadlock::context, Header::number)
     })
-}
-
-/// Counts a lock that the caller is about to give back.
-#[inline(never)]
-pub(super) fn will_unlock() {
-    worker::with_any(|worker| {
-        if let Some(locks) = worker.map(WorkerCore::locks) {
-            locks.set(locks.get().saturating_sub(1));
-        }
-    });
 }
 
 /// Returns the header of the lightweight thread that calls this.

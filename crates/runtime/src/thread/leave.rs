@@ -189,7 +189,24 @@ impl WorkerCore {
         if !self.may_go_straight_on() {
             return self.yields_to_worker(thread);
         }
-        let next = self.threads.ring.take_turns(thread)?;
+        match self.threads.ring.take_turns(thread) {
+            Some(next) => Some(self.leaves_for(thread, Left::Turned, next)),
+            None => self.yields_to_queued(thread),
+        }
+    }
+
+    /// As [`WorkerCore::yields`], of a tied thread beside which no other one is in the ring.
+    #[inline(never)]
+    fn yields_to_queued(&self, thread: &'static Header) -> Option<Leave> {
+        if self.pool().threads.scheduler.is_some() {
+            // It is not to be called on the stack of a thread.
+            return None;
+        }
+        let right = self.threads.with_head(Head::pop)?;
+        // SAFETY: the right was used up when the thread was resumed. Only this worker touches the ring, and not before the thread has left.
+        self.threads.ring.push_back(unsafe { thread.ready() });
+        let next = Header::of(&right);
+        next.goes_to(self);
         Some(self.leaves_for(thread, Left::Turned, next))
     }
 

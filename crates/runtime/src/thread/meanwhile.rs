@@ -5,7 +5,7 @@ use super::leave::leaves_a_scheduler;
 use super::record::Header;
 use crate::fork::Jobs;
 use crate::worker::WorkerCore;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 use tanada_queues::Ready;
 
@@ -104,6 +104,12 @@ impl WorkerCore {
         }
     }
 
+    /// This worker begins or ends to wait for something of another pool.
+    pub(super) fn changes_elsewhere(&self) {
+        let seat = &self.pool().threads.seats[self.id.index()];
+        seat.elsewhere.fetch_add(1, SeqCst);
+    }
+
     /// This worker, which waits in a task, has found something to do.
     #[inline]
     pub(crate) fn found_something(&self) {
@@ -118,16 +124,22 @@ impl WorkerCore {
     fn rest(&self, is_done: impl Fn() -> bool) {
         const REST: Duration = Duration::from_micros(500);
         let pool = self.pool();
+        let has_nothing = || {
+            let other = || self.is_called() || pool.forks.has_jobs() || self.may_have_threads();
+            !is_done() && !other()
+        };
         if pool.schedule.is_some() {
             // Time decides nothing in a schedule: the other workers get their turns.
+            if has_nothing() {
+                self.looked_in_vain();
+            }
             return crate::parking::yield_now();
         }
         pool.wait_in_a_task(|| {
-            let other = || self.is_called() || pool.forks.has_jobs() || self.may_have_threads();
-            if !is_done() && !other() {
+            if has_nothing() {
                 crate::parking::park_timeout(REST);
             }
-            if !is_done() && !other() {
+            if has_nothing() {
                 self.looked_in_vain();
             }
         });

@@ -256,8 +256,6 @@ pub(crate) struct Header {
     polled: AtomicBool,
     /// Whether it runs a job for a worker whose stack is used up ([`carrier`](super::carrier)).
     pub(super) is_deep: Cell<bool>,
-    /// How many locks of [`sync`](super::sync) it holds; or more, if it has forgotten guards, or the thread before it in the slot has.
-    pub(super) locks: Cell<u32>,
     /// What follows from the types that the creator knows, until the outcome and the hint are dropped.
     types: Cell<Option<&'static Types>>,
     name: AtomicPtr<u8>,

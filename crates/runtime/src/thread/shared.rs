@@ -11,6 +11,7 @@
 //! A pool stays open until its threads have ended. Each counts in [`PoolShared::let_go`]'s number; a worker counts some in advance and
 //! holds back those that have ended on it, and gives these back when it finds no thread.
 
+use super::carrier::program_waits;
 use super::record::{Header, Plan};
 use super::ring::Ring;
 use super::scheduler::{Runnable, Scheduler, Why};
@@ -23,7 +24,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use tanada_policy::Placement;
 use tanada_queues::sync::atomic::AtomicUsize;
 use tanada_queues::{Head, Injector, Mailbox, Ready, Tail, run_queue};
@@ -54,6 +55,10 @@ pub(super) struct Seat {
     pub(super) mail: Mailbox,
     /// Looks in vain of the worker, which waits in a task, since it last found something to do; above these 32 bits, how often it did.
     pub(super) looks: AtomicU64,
+    /// Odd while the worker waits for something of another pool and does nothing meanwhile.
+    pub(super) elsewhere: AtomicU64,
+    /// Whether the worker has no loop: its OS thread is the program's.
+    pub(super) adopted: AtomicBool,
 }
 
 /// What one worker alone touches.
@@ -92,8 +97,6 @@ pub(crate) struct ThreadLocal {
     pub(super) polls: Cell<usize>,
     /// How many jobs and tasks wait on the worker's own stack, below the thread that runs on top of them.
     pub(super) below: Cell<usize>,
-    /// As [`Header::locks`], of the jobs and tasks on the worker's own stack.
-    pub(super) locks: Cell<u32>,
     /// Carriers of this worker.
     pub(super) carriers: Cell<usize>,
     /// A new thread, for which its parent leaves this worker.
@@ -108,8 +111,14 @@ impl ThreadShared {
             .ids()
             .map(|_| {
                 let (head, tail) = run_queue();
-                let (mail, looks) = (Mailbox::new(), AtomicU64::new(0));
-                (Some(head), Seat { tail, mail, looks })
+                let seat = Seat {
+                    tail,
+                    mail: Mailbox::new(),
+                    looks: AtomicU64::new(0),
+                    elsewhere: AtomicU64::new(0),
+                    adopted: AtomicBool::new(false),
+                };
+                (Some(head), seat)
             })
             .unzip();
         ThreadShared {
@@ -145,7 +154,6 @@ impl ThreadShared {
             vain: Cell::new(0),
             polls: Cell::new(0),
             below: Cell::new(0),
-            locks: Cell::new(0),
             carriers: Cell::new(0),
             child: Cell::new(None),
             asking: Cell::new(false),
@@ -182,6 +190,21 @@ impl ThreadShared {
     pub(super) fn looks_of(&self, whom: usize) -> (u32, u32) {
         let looks = self.seats[whom].looks.load(Relaxed);
         ((looks >> 32) as u32, looks as u32)
+    }
+
+    /// Returns a number that is odd while worker `whom` waits for something of another pool, and another one at each wait.
+    pub(super) fn waits_elsewhere(&self, whom: usize) -> u64 {
+        self.seats[whom].elsewhere.load(SeqCst)
+    }
+
+    /// Returns whether worker `whom` has no loop.
+    pub(super) fn is_adopted(&self, whom: usize) -> bool {
+        self.seats[whom].adopted.load(Relaxed)
+    }
+
+    /// Worker `me` has no loop.
+    pub(crate) fn adopts(&self, me: usize) {
+        self.seats[me].adopted.store(true, Relaxed);
     }
 
     pub(super) fn tail(&self, whom: usize) -> &Tail {
@@ -325,6 +348,7 @@ pub(super) fn begin_usual() -> Option<Begun> {
         if worker.pool().threads.scheduler.is_some() {
             return None;
         }
+        program_waits();
         // Where a free slot is, `deadlock::used` was called when it was taken from the process.
         let slot = worker.threads.take_slot()?;
         worker.count_thread();

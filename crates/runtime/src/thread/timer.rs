@@ -166,7 +166,7 @@ impl Timer {
                 // A thread that has just found the mark set, and waits, is seen by the look, which comes a while after this.
                 state.later = None;
                 LATER.store(false, Ordering::Relaxed);
-                state.look = state.look.or(Some(now + QUIET));
+                state.look = Some(now + QUIET);
             }
             let look = state.look.is_some_and(|when| when <= now);
             if look {

@@ -134,6 +134,12 @@ unsafe impl Send for WaitList {}
 pub(crate) struct Waked(NonNull<Waiter>);
 
 impl Waked {
+    /// Returns the number that stands for the thread in reports.
+    pub(crate) fn reported_as(&self) -> u64 {
+        // SAFETY: the waiter is live until it is woken.
+        unsafe { self.0.as_ref() }.reported_as()
+    }
+
     /// Wakes the thread.
     pub(crate) fn now(self) {
         // SAFETY: the waiter is live, and was taken off the one list that it was in.

@@ -398,6 +398,7 @@ impl Context<'_> {
             Some(worker) => self.wait_on_worker(worker),
             None => worker::with_any(|other| {
                 let _outside = other.is_none().then(deadlock::Outside::enter);
+                let _elsewhere = other.map(deadlock::Elsewhere::enter);
                 let own = other.map(|worker| worker.pool());
                 self.graph.wait_outside(self.pool, Stall::new(own));
             }),

@@ -1,5 +1,6 @@
 //! A barrier.
 
+use super::super::carrier::program_waits;
 use super::super::record::On;
 use super::super::waiter::{WaitList, wait_in};
 
@@ -45,6 +46,7 @@ impl BarrierWaitResult {
 impl Barrier {
     /// Returns a barrier for groups of `threads` threads. 0 is as 1.
     pub fn new(threads: usize) -> Self {
+        program_waits();
         Barrier {
             threads,
             state: parking_lot::Mutex::default(),

@@ -1,5 +1,6 @@
 //! A channel for any number of threads on both sides.
 
+use super::super::carrier::program_waits;
 use super::super::handle::after;
 use super::super::record::On;
 use super::super::waiter::{WaitList, wait_in, wait_in_until};
@@ -135,6 +136,7 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
 }
 
 fn channel<T>(room: Option<usize>) -> (Sender<T>, Receiver<T>) {
+    program_waits();
     let channel = Arc::new(Channel {
         room,
         state: parking_lot::Mutex::new(State {

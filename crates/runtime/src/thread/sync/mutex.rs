@@ -1,6 +1,6 @@
 //! A mutex whose waiting threads get it in the order in which they came.
 
-use super::super::handle::{has_locked, will_unlock};
+use super::super::handle::has_locked;
 use super::super::record::On;
 use super::super::waiter::{WaitList, wait_in};
 use std::cell::UnsafeCell;
@@ -67,6 +67,9 @@ impl<T> Mutex<T> {
 
 impl<T: ?Sized> Mutex<T> {
     /// Waits for the mutex, takes it and returns its guard. A thread that has it already waits for ever, which is reported as a deadlock.
+    ///
+    /// The guard is to be dropped by the thread that has called this. If another one does that, by way of a thread-local variable, a
+    /// report of a deadlock may be wrong meanwhile.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         if !self.try_take() {
@@ -114,13 +117,24 @@ impl<T: ?Sized> Mutex<T> {
             }
             return;
         }
-        let before = waiters.last().unwrap_or_else(|| self.holder.load(Relaxed));
+        let before = waiters.last().unwrap_or_else(|| self.holder());
         wait_in(waiters, |waiters| waiters, (On::Mutex, before), || ());
+    }
+
+    /// Returns the number of the thread that has it; 0 if that has not said so.
+    fn holder(&self) -> u64 {
+        /// The thread says so at once, unless it is interrupted.
+        const LOOKS: u32 = 100;
+        let look = |_| {
+            std::hint::spin_loop();
+            let holder = self.holder.load(Relaxed);
+            (holder != 0).then_some(holder)
+        };
+        (0..LOOKS).find_map(look).unwrap_or(0)
     }
 
     #[inline]
     fn unlock(&self) {
-        will_unlock();
         self.holder.store(0, Relaxed);
         if self
             .state
@@ -136,10 +150,15 @@ impl<T: ?Sized> Mutex<T> {
     fn hand_on(&self) {
         let mut waiters = self.waiters.lock();
         let next = waiters.pop();
-        match next {
+        match &next {
             None => self.state.store(FREE, Release),
-            Some(_) if waiters.is_empty() => self.state.store(LOCKED, Release),
-            Some(_) => {}
+            Some(next) => {
+                // It may not run for long, and others may come to wait for it meanwhile.
+                self.holder.store(next.reported_as(), Relaxed);
+                if waiters.is_empty() {
+                    self.state.store(LOCKED, Release);
+                }
+            }
         }
         drop(waiters);
         if let Some(next) = next {

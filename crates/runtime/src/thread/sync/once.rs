@@ -1,6 +1,6 @@
 //! A closure that runs once.
 
-use super::super::handle::{has_locked, will_unlock};
+use super::super::handle::has_locked;
 use super::super::record::On;
 use super::super::waiter::{WaitList, wait_in};
 use std::fmt;
@@ -56,7 +56,6 @@ impl Once {
         struct Turn<'a>(&'a Once);
         impl Drop for Turn<'_> {
             fn drop(&mut self) {
-                will_unlock();
                 let mut state = self.0.state.lock();
                 state.runner = None;
                 let waiters = state.waiters.take();
