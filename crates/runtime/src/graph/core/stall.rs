@@ -154,8 +154,8 @@ impl GraphCore {
         };
         format!(
             "no worker of a pool (policy {}) has anything to run for some seconds, and its graph has not ended. \
-             It waits for what one of its tasks waits for, for a resolver, or for graphs of pools that wait in their turn, or the policy has lost \
-             tasks; not ended: {which}",
+             It waits for what one of its tasks waits for, for a resolver, or for graphs of pools that wait in their turn, \
+             or the policy has lost tasks; not ended: {which}",
             pool.policy,
         )
     }
