@@ -494,8 +494,8 @@ fn still_workers() -> Option<Vec<Still>> {
                 Some(idle) => Still::Asleep(idle.turns),
                 None if elsewhere % 2 == 1 => Still::Asleep(elsewhere),
                 None if in_vain >= LOOKS => Still::Looks(found, in_vain),
-                // Its OS thread is the program's, and may have ended.
-                None if pool.threads.is_adopted(me) => continue,
+                // Its OS thread is the program's, or has ended, or both.
+                None if pool.threads.is_loopless(me) => continue,
                 None => return None,
             });
         }

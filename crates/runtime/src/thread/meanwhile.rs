@@ -28,7 +28,9 @@ impl WorkerCore {
     pub(crate) fn run_meanwhile(&self, other: Ready, is_done: impl Fn() -> bool) {
         match self.current_thread() {
             None => {
-                self.found_something();
+                if !self.is_helper_of_helpers(&other) {
+                    self.found_something();
+                }
                 self.on_top(|| self.run_threads_until(other, Some(&is_done)));
             }
             Some(thread) => {
@@ -152,9 +154,7 @@ impl WorkerCore {
         /// They look as often before the worker sleeps.
         const LOOKS: usize = 64;
         let local = &self.threads;
-        // `other` was taken out of the ring.
-        let helps =
-            Header::of(other).is_pinned() && local.ring.len.get() + 1 == local.helpers.get();
+        let helps = self.is_helper_of_helpers(other);
         let vain = if helps { local.vain.get() + 1 } else { 0 };
         if !helps {
             self.found_something();
@@ -164,6 +164,13 @@ impl WorkerCore {
         if vain == most {
             self.rest(is_done);
         }
+    }
+
+    /// Returns whether `other`, which was taken out of the ring, does nothing but wait for a job, a graph or a call and let others run
+    /// meanwhile, as all that are there.
+    fn is_helper_of_helpers(&self, other: &Ready) -> bool {
+        let (ring, helpers) = (&self.threads.ring, &self.threads.helpers);
+        Header::of(other).is_pinned() && ring.len.get() + 1 == helpers.get()
     }
 
     /// Runs parts of broadcasts, a job or a thread until it ends or waits, if there is one for this worker, which is in a task. Returns

@@ -57,8 +57,8 @@ pub(super) struct Seat {
     pub(super) looks: AtomicU64,
     /// Odd while the worker waits for something of another pool and does nothing meanwhile.
     pub(super) elsewhere: AtomicU64,
-    /// Whether the worker has no loop: its OS thread is the program's.
-    pub(super) adopted: AtomicBool,
+    /// Whether the worker has no loop: its OS thread is the program's, or it has ended.
+    pub(super) loopless: AtomicBool,
 }
 
 /// What one worker alone touches.
@@ -116,7 +116,7 @@ impl ThreadShared {
                     mail: Mailbox::new(),
                     looks: AtomicU64::new(0),
                     elsewhere: AtomicU64::new(0),
-                    adopted: AtomicBool::new(false),
+                    loopless: AtomicBool::new(false),
                 };
                 (Some(head), seat)
             })
@@ -197,14 +197,14 @@ impl ThreadShared {
         self.seats[whom].elsewhere.load(SeqCst)
     }
 
-    /// Returns whether worker `whom` has no loop.
-    pub(super) fn is_adopted(&self, whom: usize) -> bool {
-        self.seats[whom].adopted.load(Relaxed)
+    /// Returns whether worker `whom` has no loop, or none any more.
+    pub(super) fn is_loopless(&self, whom: usize) -> bool {
+        self.seats[whom].loopless.load(Relaxed)
     }
 
-    /// Worker `me` has no loop.
-    pub(crate) fn adopts(&self, me: usize) {
-        self.seats[me].adopted.store(true, Relaxed);
+    /// Worker `me` has no loop from now on.
+    pub(crate) fn has_no_loop(&self, me: usize) {
+        self.seats[me].loopless.store(true, Relaxed);
     }
 
     pub(super) fn tail(&self, whom: usize) -> &Tail {

@@ -137,6 +137,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             .into_iter()
             .for_each(Part::abandon);
         EndOnPanic::around(|| self.core.pool.hook(self.core.id, |hooks| &hooks.exit));
+        self.core.pool.threads.has_no_loop(self.core.id.index());
         // SAFETY: the thread is no worker any more.
         unsafe { super::enter(None) };
         self.core.engine.set(None);
@@ -146,7 +147,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     pub(crate) fn adopt(self) {
         let worker = Box::leak(Box::new(self));
         worker.core.adopted.set(true);
-        worker.core.pool.threads.adopts(worker.core.id.index());
+        worker.core.pool.threads.has_no_loop(worker.core.id.index());
         // SAFETY: the worker lives for ever, on this thread.
         unsafe { worker.enter() };
     }
