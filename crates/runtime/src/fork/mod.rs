@@ -24,7 +24,9 @@
 //! # What a closure may wait for
 //! The second closure of a [`join`] may run at any time after the first has begun, on any worker, or after the first has ended. So the
 //! first must not wait for the second by other means. A worker that waits in `join` or in a scope runs other closures of its pool
-//! meanwhile, on top of the one that waits; when three quarters of its stack are used up, it waits without.
+//! meanwhile, on top of the one that waits; when three quarters of its stack are used up, it waits without. In a program that has
+//! lightweight threads, or locks or channels of [`sync`](crate::thread::sync), it runs them in threads of their own, so that closures may
+//! wait for each other by these.
 //!
 //! # Panics
 //! Both closures of a `join` run, even if the first panics; the panic goes on when both have ended, that of the first if both panic. A
