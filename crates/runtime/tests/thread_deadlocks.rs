@@ -144,7 +144,7 @@ mod cases {
         (
             "elsewhere",
             elsewhere,
-            &["a task or closure on worker tanada-0 waits for a message"],
+            &["a task or closure on worker tanada-", "waits for a message"],
         ),
         (
             "child",
