@@ -77,7 +77,7 @@ impl<'p> Builder<'p> {
 
 impl Builder<'_> {
     /// Returns the right to run a new carrier of `worker`, which is this OS thread, with a stack of at least `bytes`, or of the largest
-    /// size.
+    /// size, and not of the usual one.
     ///
     /// # Errors
     /// If the system has no memory for the stack.
@@ -88,7 +88,7 @@ impl Builder<'_> {
     ) -> io::Result<Ready> {
         let builder = Builder::new()
             .name("a closure")
-            .stack_size(bytes.min(stack::MOST));
+            .stack_size(bytes.clamp(stack::USUAL + 1, stack::MOST));
         // SAFETY: the closure borrows nothing, and the thread is tied.
         let made = unsafe {
             builder.make_in(worker.pool(), Some(worker), body, 0, true, |_, _, right| {

@@ -11,7 +11,6 @@
 //! A pool stays open until its threads have ended. Each counts in [`PoolShared::let_go`]'s number; a worker counts some in advance and
 //! holds back those that have ended on it, and gives these back when it finds no thread.
 
-use super::carrier::program_waits;
 use super::record::{Header, Plan};
 use super::ring::Ring;
 use super::scheduler::{Runnable, Scheduler, Why};
@@ -348,8 +347,8 @@ pub(super) fn begin_usual() -> Option<Begun> {
         if worker.pool().threads.scheduler.is_some() {
             return None;
         }
-        program_waits();
-        // Where a free slot is, `deadlock::used` was called when it was taken from the process.
+        // Where a free slot is, `deadlock::used` and `program_waits` were called when it was first used: by no carrier, which has a slot
+        // of another size.
         let slot = worker.threads.take_slot()?;
         worker.count_thread();
         let plan = Plan {
