@@ -307,7 +307,7 @@ pub(super) fn may_close_a_circle(on: On) {
 struct Blocked {
     /// The number of the thread, or the [`context`].
     who: u64,
-    /// No other thread has it, and no other wait of an OS thread. The highest bit is set for the latter.
+    /// No other thread has it, and no other wait of an OS thread.
     number: u64,
     label: String,
     wait: Wait,
@@ -382,6 +382,7 @@ impl Heavy {
 fn find() -> Look {
     let known = known();
     let mut blocked = lightweight(known.first);
+    let light = blocked.len();
     {
         let heavy = known.heavy.lock();
         let outside = heavy.iter().filter(|heavy| !heavy.is_worker);
@@ -409,11 +410,7 @@ fn find() -> Look {
     if !heavy.iter().all(Heavy::is_asleep) {
         return Look::Unknown;
     }
-    let lightweight = blocked
-        .iter()
-        .take_while(|thread| thread.number < OS_WAIT)
-        .count();
-    blocked.truncate(lightweight);
+    blocked.truncate(light);
     blocked.extend(heavy.iter().map(Heavy::blocked));
     drop(heavy);
     if blocked.is_empty() {

@@ -28,7 +28,7 @@ impl WorkerCore {
     pub(crate) fn run_meanwhile(&self, other: Ready, is_done: impl Fn() -> bool) {
         match self.current_thread() {
             None => {
-                if !self.is_helper_of_helpers(&other) {
+                if !self.all_only_wait(&other) {
                     self.found_something();
                 }
                 self.on_top(|| self.run_threads_until(other, Some(&is_done)));
@@ -154,7 +154,7 @@ impl WorkerCore {
         /// They look as often before the worker sleeps.
         const LOOKS: usize = 64;
         let local = &self.threads;
-        let helps = self.is_helper_of_helpers(other);
+        let helps = self.all_only_wait(other);
         let vain = if helps { local.vain.get() + 1 } else { 0 };
         if !helps {
             self.found_something();
@@ -166,9 +166,9 @@ impl WorkerCore {
         }
     }
 
-    /// Returns whether `other`, which was taken out of the ring, does nothing but wait for a job, a graph or a call and let others run
-    /// meanwhile, as all that are there.
-    fn is_helper_of_helpers(&self, other: &Ready) -> bool {
+    /// Returns whether `other`, which was taken out of the ring, and all threads that are still there do nothing but wait for a job, a
+    /// graph or a call and let others run meanwhile.
+    fn all_only_wait(&self, other: &Ready) -> bool {
         let (ring, helpers) = (&self.threads.ring, &self.threads.helpers);
         Header::of(other).is_pinned() && ring.len.get() + 1 == helpers.get()
     }
