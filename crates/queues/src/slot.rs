@@ -57,6 +57,18 @@ impl Slot {
         Some(unsafe { Ready::from_word(word) })
     }
 
+    /// Takes the task out and returns it if `accept` returns true for its digest; otherwise writes nothing.
+    pub fn take_if(&self, accept: impl FnOnce(u16) -> bool) -> Option<Ready> {
+        total_order();
+        let word = NonZeroU64::new(self.0.load(Ordering::SeqCst))?;
+        let taken = accept(crate::ready::digest_of(word))
+            && (self.0)
+                .compare_exchange(word.get(), 0, Ordering::SeqCst, Ordering::Relaxed)
+                .is_ok();
+        // SAFETY: as in `take`: the exchange took the word out.
+        taken.then(|| unsafe { Ready::from_word(word) })
+    }
+
     /// Returns the digest of the task inside, if there is one. Another thread may take the task meanwhile.
     #[inline]
     pub fn digest(&self) -> Option<u16> {

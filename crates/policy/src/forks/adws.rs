@@ -20,9 +20,9 @@
 //! # Cost
 //! A [`Branch`] for each closure that a wide one forks, about twice as many as workers for each walk of an even tree, at most `DEEPEST`
 //! times as many; nothing below. Those that nobody holds any more are used again: were they freed, it would be by the worker that lets go
-//! of one last, in whose caches and in whose part of the heap they are then. A tree that has ended can be begun again as a whole
-//! ([`Ranges::again`]) if its engine keeps it: then the root and the closures that it forks cost a few stores. Another worker that is still
-//! somewhere in the tree of before tells by the tree's number.
+//! of one last, in whose caches and in whose part of the heap they are then. A fork that has ended can be begun again, in the next tree of
+//! the same code ([`Ranges::again`]), if its engine keeps it: then the closures that it forks cost a few stores. Another worker that is
+//! still somewhere in the tree of before tells by the tree's number.
 
 use super::near_first::nearest;
 use crate::{ForkPolicy, Thief, WorkerId, draw};
@@ -230,6 +230,15 @@ pub struct Division {
     pub branches: Each<Arc<Branch>>,
 }
 
+impl Division {
+    /// Returns whether it divides the fork that the closure makes next, if that makes the same forks as the time before. A root forks once.
+    pub fn is_next(&self) -> bool {
+        let first = &self.branches[0];
+        let is_next = |parent: &Branch| first.born == parent.now.phase.load(Relaxed) + 1;
+        (first.parent.as_ref()).is_some_and(|parent| parent.parent.is_none() || is_next(parent))
+    }
+}
+
 impl Drop for Division {
     /// Closures that nobody finds any more can be used again.
     fn drop(&mut self) {
@@ -327,22 +336,31 @@ impl Ranges {
         self.newest_number.load(Relaxed).max(before) + 1
     }
 
-    /// Begins a tree again that has ended: `division` is that of its root. Returns false, and does nothing, if something else was learnt
-    /// since than what the tree was made with.
+    /// Begins the fork of `division` again, which has ended: a new tree if that was the fork of a root, else the fork that its closure
+    /// makes now. Returns false, and does nothing, if that fork is not the [next](Division::is_next), or is to be divided in another way
+    /// by what was learnt since.
     pub fn again(&self, division: &Division) -> bool {
-        let Some(root) = division.branches[0].parent.as_ref() else {
+        let Some(parent) = division.branches[0].parent.as_ref() else {
             return false;
         };
+        let (born, is_root) = (division.branches[0].born, parent.parent.is_none());
+        // Other workers are to know of the only fork of a root that it is the last.
+        let is_due = division.is_next() && (!is_root || parent.phases == born);
         let mut branches = division.branches.iter();
-        if !division.is_steady || root.phases != 1 || branches.any(|one| one.learnt().is_some()) {
+        if !is_due || !division.is_steady || branches.any(|one| one.learnt().is_some()) {
             return false;
         }
-        let tree = self.after(root.now.tree.load(Relaxed));
+        let now = parent.now.tree.load(Relaxed);
+        let tree = if is_root { self.after(now) } else { now };
         for branch in &division.branches {
             branch.now.again(tree);
         }
-        root.now.again(tree);
-        root.now.phase.store(1, Release);
+        if is_root {
+            parent.now.again(tree);
+        } else {
+            parent.bears(&division.branches);
+        }
+        parent.now.phase.store(born, Release);
         true
     }
 
@@ -392,9 +410,7 @@ impl Ranges {
             })
         });
         let branches: Each<_> = branches.collect();
-        let children = branches.iter();
-        let children = children.map(|one| (one.extent.share, Arc::downgrade(one)));
-        *branch.now.children.lock() = children.collect();
+        branch.bears(&branches);
         branch.now.phase.store(born, Release);
         Division {
             key,
@@ -414,8 +430,10 @@ impl Ranges {
         };
         let measured = division.branches.iter();
         let measured: Each<u64> = measured.map(|one| one.now.work.load(Relaxed)).collect();
-        // Here, and not where each of them ended: the parent's line is with this worker.
-        parent.worked(measured.iter().sum());
+        if parent.parent.is_some() {
+            // Here, and not where each of them ended: the parent's line is with this worker.
+            parent.worked(measured.iter().sum());
+        }
         if !division.measures {
             return;
         }
@@ -537,6 +555,19 @@ impl Branch {
         self.now.work.fetch_add(time, Relaxed);
     }
 
+    /// The closures of the present fork are `children`.
+    fn bears(&self, children: &[Arc<Branch>]) {
+        let mut now = self.now.children.lock();
+        let is_first =
+            |first: &Arc<Branch>, (_, now): &(_, Weak<_>)| now.as_ptr() == Arc::as_ptr(first);
+        if !(children.first().zip(now.first())).is_some_and(|(first, now)| is_first(first, now)) {
+            let children = children.iter();
+            *now = children
+                .map(|one| (one.extent.share, Arc::downgrade(one)))
+                .collect();
+        }
+    }
+
     /// Returns how many forks the closure has made, if it has ended and that is news. One that was stolen makes none that count.
     fn learnt(&self) -> Option<u32> {
         let phases = self.now.phase.load(Relaxed);
@@ -596,25 +627,28 @@ pub enum Reach {
 impl Place {
     /// The worker begins `branch`, which it owns.
     pub fn begin(&mut self, branch: &Arc<Branch>) {
-        self.seen = self.seen.max(branch.now.tree.load(Relaxed));
-        if branch.is_wide() {
-            self.go_to(Some(branch), 0);
-        } else {
-            self.go_to(branch.parent.as_ref(), branch.born);
-        }
-    }
-
-    /// As [`Place::go`]. A worker that is there already leaves the counts of references alone, which lie on a line that others want.
-    fn go_to(&mut self, at: Option<&Arc<Branch>>, served: u32) {
+        let tree = branch.now.tree.load(Relaxed);
+        self.seen = self.seen.max(tree);
+        let (at, served) = match branch.is_wide() {
+            true => (Some(branch), 0),
+            false => (branch.parent.as_ref(), branch.born),
+        };
+        // A worker that is there already leaves the counts of references alone, which lie on a line that others want.
         let at = match (self.at.take(), at) {
             (Some(here), Some(at)) if Arc::ptr_eq(&here, at) => Some(here),
             (_, at) => at.cloned(),
         };
-        self.go(at, served);
+        // The tree of a closure that has not ended is that of its parent.
+        self.go_in(tree, at, served);
     }
 
     fn go(&mut self, at: Option<Arc<Branch>>, served: u32) {
-        self.tree = at.as_ref().map_or(0, |at| at.now.tree.load(Acquire));
+        let tree = at.as_ref().map_or(0, |at| at.now.tree.load(Acquire));
+        self.go_in(tree, at, served);
+    }
+
+    fn go_in(&mut self, tree: u64, at: Option<Arc<Branch>>, served: u32) {
+        self.tree = tree;
         self.at = at;
         self.out = false;
         self.awaited = None;

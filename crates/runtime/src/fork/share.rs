@@ -18,19 +18,18 @@
 use super::reach::Base;
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
-use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tanada_policy::forks::adws::{Branch, Division, Place, Ranges, Reach};
 use tanada_policy::{Origin, WorkerId};
-use tanada_queues::{Mailbox, Ready};
+use tanada_queues::{Mailbox, Ready, Slot};
 
 /// Searches in vain after which a worker looks further out: some ten microseconds.
 const PATIENCE: u32 = 64;
 
-/// Trees that a worker keeps, at most.
-const TREES: usize = 4;
+/// Forks that a worker keeps, at most.
+const FORKS: usize = 32;
 
 /// Bytes of stack between a fork and the place below it where a wait looks whether the stack is used up, at most.
 const MARGIN: usize = 8 << 10;
@@ -43,10 +42,12 @@ pub(crate) struct Sharing {
     seats: Box<[Seat]>,
 }
 
-/// What one worker lets others reach.
+/// What one worker lets others reach: closures that it owns and another one has forked.
+#[derive(Default)]
 struct Seat {
-    /// Closures that the worker owns and another one has forked.
-    mail: Mailbox,
+    /// The oldest, most often the only one: it costs one transfer of a line between two cores.
+    first: Slot,
+    further: Mailbox,
 }
 
 /// What one worker alone touches.
@@ -62,9 +63,9 @@ pub(super) struct ShareLocal {
     vain: Cell<u32>,
     /// How many waits lie below the top of the worker's stack.
     waits: Cell<u32>,
-    /// Trees that this worker has begun and that have ended. The next one of the same code is begun on the same memory, with no more stores
-    /// than what changes.
-    trees: RefCell<SmallVec<[Box<Divided>; TREES]>>,
+    /// Forks of this worker that have ended. The next one of the same code at the same place of the tree, or at a root, is made on the same
+    /// memory, with no more stores than what changes.
+    kept: RefCell<Vec<Box<Divided>>>,
 }
 
 /// A branch in which a closure runs.
@@ -88,17 +89,12 @@ pub(super) enum Fork {
 #[derive(Debug)]
 pub(super) struct Divided {
     division: Division,
-    root: Option<Root>,
-}
-
-/// What is known of a fork that begins a tree: the closure that forks is inside of none.
-#[derive(Debug)]
-struct Root {
-    branch: Arc<Branch>,
-    /// Where the worker belonged before.
-    before: Place,
     code: u64,
     works: [u64; 2],
+    /// The branch of the closure that forks.
+    branch: Arc<Branch>,
+    /// Of a fork that begins a tree, because the closure that forks is inside of none: where the worker belonged before.
+    before: Option<Place>,
 }
 
 /// A worker waits until this is dropped.
@@ -120,28 +116,50 @@ impl Sharing {
         Sharing {
             ranges: Ranges::new(workers),
             first_is_free: AtomicBool::new(true),
-            seats: (0..workers)
-                .map(|_| Seat {
-                    mail: Mailbox::new(),
-                })
-                .collect(),
+            seats: (0..workers).map(|_| Seat::default()).collect(),
         }
     }
 
     /// Returns whether some worker has share mail.
     pub(crate) fn has_mail(&self) -> bool {
-        self.seats.iter().any(|seat| !seat.mail.is_empty())
+        self.seats.iter().any(|seat| !seat.is_empty())
     }
 
     /// Puts `job` into the share mail of `owner`, which is active.
     fn post(&self, pool: &PoolShared, owner: WorkerId, job: Ready) {
-        self.seats[owner.index()].mail.push(job);
+        self.seats[owner.index()].push(job);
         // It may have been made inactive by now: then it sleeps on, and is no help.
         let is_active = pool.sleep.is_active(owner.index());
         if !(is_active && pool.wake_if_asleep(owner.index())) {
             // The owner may be busy for long: another worker shall know of the job.
             pool.forks.demand.announce(&pool.sleep);
         }
+    }
+}
+
+impl Seat {
+    fn is_empty(&self) -> bool {
+        self.first.is_empty() && self.further.is_empty()
+    }
+
+    fn push(&self, job: Ready) {
+        let left = match self.further.is_empty() {
+            true => self.first.put(job),
+            false => Err(job),
+        };
+        if let Err(job) = left {
+            self.further.push(job);
+        }
+    }
+
+    /// Takes and returns the oldest, if two threads have not pushed at the same time.
+    fn pop(&self) -> Option<Ready> {
+        self.first.take().or_else(|| self.further.pop())
+    }
+
+    /// As [`Seat::pop`], if `accept` returns true for its digest.
+    fn pop_if(&self, accept: impl Fn(u16) -> bool) -> Option<Ready> {
+        (self.first.take_if(&accept)).or_else(|| self.further.pop_if(accept))
     }
 }
 
@@ -178,39 +196,42 @@ impl WorkerCore {
                 && !self.stack.is_low_in(MARGIN)
         };
         let inside = local.inside.borrow().clone();
-        let (branch, root) = match inside {
-            Some(Inside { branch, is_wide }) if is_wide && may_deal() => (branch, None),
+        let above = match inside {
+            Some(Inside { branch, is_wide }) if is_wide && may_deal() => Some(branch),
             Some(Inside { branch, .. }) => {
                 return Some(Fork::Within(Inside {
                     branch,
                     is_wide: false,
                 }));
             }
-            None if may_deal() => {
-                if let Some(again) = local.begun_again(&sharing.ranges, code, works) {
-                    return Some(Fork::Divided(again));
-                }
-                let branch = sharing.ranges.root(self.id, code);
-                let root = Root {
-                    branch: branch.clone(),
-                    before: local.place.take(),
-                    code,
-                    works,
-                };
-                (branch, Some(root))
-            }
+            None if may_deal() => None,
             None => return None,
         };
-        let division = sharing.ranges.divide(&branch, code, &works);
-        Some(Fork::Divided(Box::new(Divided { division, root })))
+        let ranges = &sharing.ranges;
+        let again = local.made_again(ranges, above.as_ref(), code, works);
+        let mut fork = again.unwrap_or_else(|| {
+            let branch = above.clone();
+            let branch = branch.unwrap_or_else(|| ranges.root(self.id, code));
+            Box::new(Divided {
+                division: ranges.divide(&branch, code, &works),
+                code,
+                works,
+                branch,
+                before: None,
+            })
+        });
+        if above.is_none() {
+            fork.before = Some(local.place.take());
+        }
+        Some(Fork::Divided(fork))
     }
 
     /// Queues the second closure of a divided fork on its owner. Returns false if that is this worker.
     pub(super) fn push_shared(&self, divided: &Divided, job: Ready) -> bool {
         let (branch, pool) = (&divided.division.branches[1], self.pool());
         let (owner, sharing) = (branch.owner(), self.sharing());
-        if let (Some(root), Some(sharing)) = (&divided.root, sharing) {
-            sharing.ranges.publish(&root.branch);
+        if let (Some(_), Some(sharing)) = (&divided.before, sharing) {
+            sharing.ranges.publish(&divided.branch);
         }
         let elsewhere = sharing.filter(|_| owner != self.id && pool.sleep.is_active(owner.index()));
         let is_wide = branch.is_wide() && (elsewhere.is_some() || owner == self.id);
@@ -324,15 +345,12 @@ impl WorkerCore {
         };
         self.end_if_forked();
         sharing.ranges.learn(&mut divided.division);
-        if let Some(root) = &mut divided.root {
-            let local = &self.forks.share;
-            sharing.ranges.end(&root.branch);
-            local
-                .place
-                .borrow_mut()
-                .come_back(std::mem::take(&mut root.before));
-            local.keep(divided);
+        let local = &self.forks.share;
+        if let Some(before) = divided.before.take() {
+            sharing.ranges.end(&divided.branch);
+            local.place.borrow_mut().come_back(before);
         }
+        local.keep(divided);
     }
 
     /// Takes and returns a closure for this worker: of its share mail, its own newest, one that it may steal, or one from outside. Those
@@ -368,7 +386,7 @@ impl WorkerCore {
 
     /// Takes and returns the oldest share mail of this worker.
     fn pop_share(&self, sharing: &Sharing) -> Option<Ready> {
-        let job = sharing.seats[self.id.index()].mail.pop()?;
+        let job = sharing.seats[self.id.index()].pop()?;
         self.forks.origin.set(Origin::Mailbox);
         Some(job)
     }
@@ -396,7 +414,7 @@ impl WorkerCore {
                     _ => {}
                 }
                 let seat = &self.pool().forks.seats[victim.index()];
-                let mail = &sharing.seats[victim.index()].mail;
+                let mail = &sharing.seats[victim.index()];
                 seat.steal_if(may).or_else(|| mail.pop_if(may))
             });
             if found.is_some() || !local.place.borrow_mut().tried() {
@@ -407,29 +425,33 @@ impl WorkerCore {
 }
 
 impl ShareLocal {
-    /// Begins the tree again whose root has this code and works, and returns its fork; `None` if none is kept, or another division is due.
-    fn begun_again(&self, ranges: &Ranges, code: u64, works: [u64; 2]) -> Option<Box<Divided>> {
-        let mut trees = self.trees.borrow_mut();
-        let is_same = |root: &Root| root.code == code && root.works == works;
-        let mut roots = trees.iter().map(|tree| tree.root.as_ref());
-        let at = roots.position(|root| root.is_some_and(is_same))?;
-        let mut tree = trees.swap_remove(at);
-        if !ranges.again(&tree.division) {
-            return None;
-        }
-        if let Some(root) = &mut tree.root {
-            root.before = self.place.take();
-        }
-        Some(tree)
+    /// Makes a fork again that has ended, below the branch `above` (`None`: at the root of a tree), and returns it; `None` if none is kept
+    /// with this code and works, or another division is due.
+    fn made_again(
+        &self,
+        ranges: &Ranges,
+        above: Option<&Arc<Branch>>,
+        code: u64,
+        works: [u64; 2],
+    ) -> Option<Box<Divided>> {
+        let mut kept = self.kept.borrow_mut();
+        let is_there = |fork: &Divided| match above {
+            Some(above) => Arc::ptr_eq(&fork.branch, above) && fork.division.is_next(),
+            None => fork.branch.parent().is_none(),
+        };
+        let is_same = |fork: &Divided| fork.code == code && fork.works == works && is_there(fork);
+        let at = kept.iter().position(|fork| is_same(fork))?;
+        let fork = kept.swap_remove(at);
+        ranges.again(&fork.division).then_some(fork)
     }
 
-    /// Keeps a tree that has ended, to be begun again.
-    fn keep(&self, tree: Box<Divided>) {
-        let mut trees = self.trees.borrow_mut();
-        if trees.len() == TREES {
-            trees.remove(0);
+    /// Keeps a fork that has ended, to be made again.
+    fn keep(&self, fork: Box<Divided>) {
+        let mut kept = self.kept.borrow_mut();
+        if kept.len() == FORKS {
+            kept.remove(0);
         }
-        trees.push(tree);
+        kept.push(fork);
     }
 
     /// Adds the time from the last measurement until `now` to the branch that the worker runs.
