@@ -32,10 +32,13 @@ fn two_receivers_on_one_task() {
     loom::model(|| {
         let slot = Arc::new(Slot::new());
         let written = Arc::new(AtomicUsize::new(0));
-        let receivers = [0, 1].map(|_| {
+        let receivers = [0, 1].map(|n| {
             let (slot, written) = (Arc::clone(&slot), Arc::clone(&written));
             thread::spawn(move || {
-                let taken = slot.take()?;
+                let taken = match n {
+                    0 => slot.take(),
+                    _ => slot.take_if(|digest| digest == 1),
+                }?;
                 assert_eq!(written.load(Ordering::Relaxed), 1);
                 Some(taken.handle())
             })

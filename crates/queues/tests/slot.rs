@@ -67,16 +67,22 @@ fn stress() {
 proptest! {
     /// It is an `Option` that is filled only while it is empty.
     #[test]
-    fn agrees_with_an_option(puts in prop::collection::vec(any::<bool>(), 0..60)) {
+    fn agrees_with_an_option(steps in prop::collection::vec(0..4, 0..60)) {
         let slot = Slot::new();
         let mut model = None;
-        for (n, put) in (1..).zip(puts) {
-            if put {
-                let refused = slot.put(task(n)).err().map(|task| task.handle());
-                prop_assert_eq!(refused, model.is_some().then_some(n));
-                model = model.or(Some(n));
-            } else {
-                prop_assert_eq!(slot.take().map(|task| task.handle()), model.take());
+        for (n, step) in (1..).zip(steps) {
+            match step {
+                0 | 1 => {
+                    let refused = slot.put(task(n)).err().map(|task| task.handle());
+                    prop_assert_eq!(refused, model.is_some().then_some(n));
+                    model = model.or(Some(n));
+                }
+                2 => prop_assert_eq!(slot.take().map(|task| task.handle()), model.take()),
+                _ => {
+                    let is_odd = |digest: u16| digest % 2 == 1;
+                    let taken = slot.take_if(is_odd).map(|task| task.handle());
+                    prop_assert_eq!(taken, model.take_if(|n| *n % 2 == 1));
+                }
             }
             prop_assert_eq!(slot.digest(), model.map(|n| n as u16));
             prop_assert_eq!(slot.is_empty(), model.is_none());

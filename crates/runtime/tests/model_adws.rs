@@ -37,41 +37,45 @@ struct Worker {
     world: Arc<World>,
     me: WorkerId,
     place: Place,
+    /// Forks that have ended, to be made again.
+    kept: Vec<Division>,
     /// Whether it waits: then it runs closures on top of others, and deals none out.
     waits: bool,
 }
 
 impl Worker {
-    /// Runs `trees` trees, one after the other, each on the memory of the one before if that may be.
+    /// Runs `trees` trees, one after the other.
     fn begin_trees(&mut self, trees: usize, height: u32) {
-        let mut kept: Option<Division> = None;
         for _ in 0..trees {
-            let again = kept
-                .take()
-                .filter(|division| self.world.ranges.again(division));
+            let again = self.made_again(None);
             let root = match &again {
-                Some(division) => {
-                    let (world, child) = (&self.world, &division.branches[0]);
-                    world.ranges.publish(child.parent().expect("the root"));
-                    child.parent().expect("the root").clone()
-                }
+                Some(division) => division.branches[0].parent().expect("the root").clone(),
                 None => self.world.ranges.root(self.me, CODE),
             };
             let before = std::mem::take(&mut self.place);
-            kept = Some(self.fork(&root, again, height));
+            self.fork(&root, again, height);
             self.world.ranges.end(&root);
             self.place.come_back(before);
         }
         self.world.beginning.fetch_sub(1, SeqCst);
     }
 
+    /// Returns a fork of the closure of `branch`, or one that begins a tree, on the memory of the one before if that may be.
+    fn made_again(&mut self, branch: Option<&std::sync::Arc<Branch>>) -> Option<Division> {
+        let is_there = |division: &Division| {
+            let parent = division.branches[0].parent().expect("a fork has a parent");
+            match branch {
+                Some(branch) => std::sync::Arc::ptr_eq(parent, branch) && division.is_next(),
+                None => parent.parent().is_none(),
+            }
+        };
+        let at = self.kept.iter().position(is_there)?;
+        let division = self.kept.swap_remove(at);
+        self.world.ranges.again(&division).then_some(division)
+    }
+
     /// The closure of `branch` forks two closures with branches of their own, of this height.
-    fn fork(
-        &mut self,
-        branch: &std::sync::Arc<Branch>,
-        again: Option<Division>,
-        height: u32,
-    ) -> Division {
+    fn fork(&mut self, branch: &std::sync::Arc<Branch>, again: Option<Division>, height: u32) {
         let world = Arc::clone(&self.world);
         let mut division = again.unwrap_or_else(|| world.ranges.divide(branch, CODE, &[0, 0]));
         let ended = Arc::new(AtomicBool::new(false));
@@ -96,7 +100,7 @@ impl Worker {
         }
         self.waits = waited;
         world.ranges.learn(&mut division);
-        division
+        self.kept.push(division);
     }
 
     /// Runs the closure of `branch`.
@@ -107,7 +111,8 @@ impl Worker {
             false => branch.stolen(),
         }
         if height > 0 && is_own && branch.is_wide() && !self.waits {
-            self.fork(branch, None, height - 1);
+            let again = self.made_again(Some(branch));
+            self.fork(branch, again, height - 1);
         } else {
             let leaves = 1 << height;
             branch.worked(leaves as u64);
@@ -183,6 +188,7 @@ fn scenario(workers: u16, beginners: u16, trees: usize, height: u32) {
                     world,
                     me: WorkerId(me),
                     place: Place::default(),
+                    kept: Vec::new(),
                     waits: false,
                 };
                 if me < beginners {
@@ -203,8 +209,8 @@ fn scenario(workers: u16, beginners: u16, trees: usize, height: u32) {
 fn every_tree_ends_and_nobody_belongs_anywhere_then() {
     let cases = [
         (2, 1, 4, 0),
-        (3, 1, 3, 1),
-        (4, 1, 2, 2),
+        (3, 1, 4, 1),
+        (4, 1, 4, 2),
         (2, 2, 3, 1),
         (4, 2, 2, 1),
     ];
