@@ -51,6 +51,17 @@ mod cases {
             ],
         ),
         (
+            "parked",
+            |pool| {
+                let _left = spawn(pool, "left", thread::park);
+                thread::park();
+            },
+            &[
+                "(left) waits for being unparked",
+                "OS thread main waits for being unparked",
+            ],
+        ),
+        (
             "task",
             task,
             &["closure on worker tanada-", "waits for a message"],

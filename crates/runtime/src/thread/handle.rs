@@ -1,6 +1,7 @@
 //! How threads are created, and the handles of those that were.
 
 use super::carrier::program_waits;
+use super::deadlock::{Heavily, Outside};
 use super::record::{Header, On, Plan, fits};
 use super::scheduler::{Queues, Runnable, Why};
 use super::waiter::{WaitList, Waiter, wait_in};
@@ -642,7 +643,11 @@ pub fn park() {
             leave::park(header);
             header.goes_on();
         }
-        None => crate::parking::park(),
+        None => {
+            let is_outside = worker::with_any(|worker| worker.is_none());
+            let _waits = is_outside.then(|| (Outside::enter(), Heavily::enter(false, On::Park, 0)));
+            crate::parking::park();
+        }
     }
 }
 
