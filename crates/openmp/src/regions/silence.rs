@@ -64,7 +64,8 @@ struct Head {
     epoch: AtomicU32,
     /// The slot, plus 1, of the last invocation that passed and was not taken as such; 0: none.
     last: AtomicU32,
-    /// When the invocation began that is measured, in ticks.
+    /// The slot of the invocation that is measured, and when it began, in ticks.
+    measured: AtomicU32,
     start: AtomicU64,
     /// Whether none passes by.
     all_seen: AtomicBool,
@@ -73,6 +74,7 @@ struct Head {
 static HEAD: Head = Head {
     epoch: AtomicU32::new(0),
     last: AtomicU32::new(0),
+    measured: AtomicU32::new(0),
     start: AtomicU64::new(0),
     all_seen: AtomicBool::new(false),
 };
@@ -213,6 +215,10 @@ pub(super) fn pass(address: usize, asked: u32, iterations: Option<u64>) -> Optio
         until
     };
     slot.until.store(next, Relaxed);
+    if measured {
+        // Others may pass by until it ends.
+        HEAD.measured.store(index as u32, Relaxed);
+    }
     Some(Passing {
         number: slot.number.load(Relaxed),
         threads: slot.threads.load(Relaxed),
@@ -231,12 +237,7 @@ pub(super) fn measure() {
 pub(super) fn measured() {
     let now = system::ticks().unwrap_or(0);
     let ticks = now.saturating_sub(HEAD.start.load(Relaxed));
-    let Some(slot) = (HEAD.last.load(Relaxed) as usize)
-        .checked_sub(1)
-        .and_then(|index| ALL.get(index))
-    else {
-        return;
-    };
+    let slot = &ALL[HEAD.measured.load(Relaxed) as usize];
     let (least, most) = (slot.least.load(Relaxed), slot.most.load(Relaxed));
     let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
     let far = !(least..=most).contains(&ticks);
