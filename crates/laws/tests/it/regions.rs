@@ -144,8 +144,11 @@ struct Quiet {
     silence: Silence,
     entry: Entry,
     decision: Decision,
-    /// Those that have run since the governor allowed it, and what it has not been told of.
+    /// Those that have run since the governor allowed it, those until one is measured, whether the last one of these took another time than
+    /// usual, and what the governor has not been told of.
     run: u32,
+    until: u32,
+    doubtful: bool,
     passed: Passed,
 }
 
@@ -156,6 +159,8 @@ impl Quiet {
             entry,
             decision,
             run: 0,
+            until: silence.each,
+            doubtful: false,
             passed: Passed {
                 region: entry.region,
                 count: 0,
@@ -175,16 +180,20 @@ impl Quiet {
     fn ran(&mut self, time: u64) {
         self.run += 1;
         self.passed.count += 1;
-        if !self.run.is_multiple_of(self.silence.each) {
+        self.until -= 1;
+        if self.until > 0 {
             return;
         }
-        match (self.silence.times.0..=self.silence.times.1).contains(&time) {
-            true => {
-                self.passed.measured += 1;
-                self.passed.time += time;
-            }
-            false => self.run = u32::MAX,
+        let (least, most) = self.silence.times;
+        let far = !(least..=most).contains(&time);
+        if far && self.doubtful {
+            self.run = u32::MAX;
+            return;
         }
+        self.doubtful = far;
+        self.until = if far { 1 } else { self.silence.each };
+        self.passed.measured += 1;
+        self.passed.time += time.clamp(least, most);
     }
 
     fn tell(&mut self, governor: &mut dyn RegionGovernor) {

@@ -40,6 +40,9 @@ fn parallel<R>(
     iterations: Option<u64>,
     call: impl FnOnce(Outlined, *mut c_void, c_uint) -> R,
 ) -> R {
+    if threads == 0 && regions::pass_by(run as usize, iterations) {
+        return call(run, data, 0);
+    }
     let asked = || match threads {
         // SAFETY: it has no precondition.
         0 => unsafe { omp_get_max_threads::call() }.max(1).unsigned_abs(),
@@ -64,6 +67,7 @@ fn call_with_tasks<R>(
     threads: c_uint,
     call: impl FnOnce(Outlined, *mut c_void, c_uint) -> R,
 ) -> R {
+    regions::none_passes_by();
     let region = Region::new(run as usize, data, 1);
     call(with_tasks, (&raw const region).cast_mut().cast(), threads)
 }

@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
-use super::next::next;
+use super::next::{Next, next};
 use crate::regions;
 use crate::tasks::{self, Region};
 
@@ -67,12 +67,14 @@ unsafe extern "C-unwind" fn __kmpc_push_num_threads(
     threads: c_int,
 ) {
     PUSHED.set(threads);
+    regions::sized();
     // SAFETY: as this function's.
     unsafe { __kmpc_push_num_threads::call(location, thread, threads) }
 }
 
 /// A region. The function is variadic in C: behind the three named arguments come `count` pointers. Rust cannot define such a function, so
-/// this code puts the arguments into a row, and calls `fork`.
+/// this code puts the arguments into a row, and calls `fork`; or goes on to the runtime's function, as if it had been called in place of
+/// this one, if `straight` returns that.
 ///
 /// # Safety
 /// As clang calls it: the outlined function may be called with the arguments from any thread until this function returns.
@@ -88,10 +90,32 @@ unsafe extern "C-unwind" fn __kmpc_fork_call(location: Location, count: c_int, r
         ".cfi_offset rbp, -16",
         "mov rbp, rsp",
         ".cfi_def_cfa_register rbp",
-        "sub rsp, 32",
+        "sub rsp, 48",
         "mov [rsp], rcx",
         "mov [rsp + 8], r8",
         "mov [rsp + 16], r9",
+        "mov [rsp + 24], rdi",
+        "mov [rsp + 32], rsi",
+        "mov [rsp + 40], rdx",
+        "mov rdi, rdx",
+        "call {straight}",
+        "mov rdi, [rsp + 24]",
+        "mov rsi, [rsp + 32]",
+        "mov rdx, [rsp + 40]",
+        "test rax, rax",
+        "je 2f",
+        "mov rcx, [rsp]",
+        "mov r8, [rsp + 8]",
+        "mov r9, [rsp + 16]",
+        "mov r11, rax",
+        // No argument is in a vector register.
+        "xor eax, eax",
+        ".cfi_remember_state",
+        "leave",
+        ".cfi_def_cfa rsp, 8",
+        "jmp r11",
+        ".cfi_restore_state",
+        "2:",
         "mov rcx, rsp",
         "lea r8, [rbp + 16]",
         "call {fork}",
@@ -99,6 +123,7 @@ unsafe extern "C-unwind" fn __kmpc_fork_call(location: Location, count: c_int, r
         ".cfi_def_cfa rsp, 8",
         "ret",
         ".cfi_endproc",
+        straight = sym straight,
         fork = sym fork,
     )
 }
@@ -114,25 +139,56 @@ unsafe extern "C-unwind" fn __kmpc_fork_call(location: Location, count: c_int, r
     // The first five variable arguments are in x3 to x7, the others on the stack.
     std::arch::naked_asm!(
         ".cfi_startproc",
-        "stp x29, x30, [sp, #-64]!",
-        ".cfi_def_cfa_offset 64",
-        ".cfi_offset x29, -64",
-        ".cfi_offset x30, -56",
+        "stp x29, x30, [sp, #-80]!",
+        ".cfi_def_cfa_offset 80",
+        ".cfi_offset x29, -80",
+        ".cfi_offset x30, -72",
         "mov x29, sp",
         "stp x3, x4, [sp, #16]",
         "stp x5, x6, [sp, #32]",
-        "str x7, [sp, #48]",
+        "stp x7, x0, [sp, #48]",
+        "stp x1, x2, [sp, #64]",
+        "mov x0, x2",
+        "bl {straight}",
+        "mov x16, x0",
+        "ldr x0, [sp, #56]",
+        "ldp x1, x2, [sp, #64]",
+        "cbz x16, 2f",
+        "ldp x3, x4, [sp, #16]",
+        "ldp x5, x6, [sp, #32]",
+        "ldr x7, [sp, #48]",
+        ".cfi_remember_state",
+        "ldp x29, x30, [sp], #80",
+        ".cfi_def_cfa_offset 0",
+        ".cfi_restore x29",
+        ".cfi_restore x30",
+        "br x16",
+        ".cfi_restore_state",
+        "2:",
         "add x3, sp, #16",
-        "add x4, sp, #64",
+        "add x4, sp, #80",
         "bl {fork}",
-        "ldp x29, x30, [sp], #64",
+        "ldp x29, x30, [sp], #80",
         ".cfi_def_cfa_offset 0",
         ".cfi_restore x29",
         ".cfi_restore x30",
         "ret",
         ".cfi_endproc",
+        straight = sym straight,
         fork = sym fork,
     )
+}
+
+/// The runtime's function for regions.
+static FORK: Next = Next::new(c"__kmpc_fork_call");
+
+/// Returns the runtime's function if an invocation of the region `run` goes there as it comes; null if it is [`fork`]'s.
+extern "C" fn straight(run: Microtask) -> *mut c_void {
+    if regions::pass_by(run as usize, None) {
+        FORK.address()
+    } else {
+        std::ptr::null_mut()
+    }
 }
 
 /// Variable arguments that are in registers.
@@ -245,6 +301,7 @@ unsafe fn fork_with_tasks(
     run: Microtask,
     arguments: &mut [usize],
 ) {
+    regions::none_passes_by();
     let data = arguments.as_mut_ptr().cast();
     let region = Region::new(run as usize, data, count.max(0) as usize);
     let mut one = [0; FEW];
@@ -262,10 +319,9 @@ unsafe fn fork_with_tasks(
 /// # Safety
 /// As `__kmpc_fork_call`'s.
 unsafe fn fork_with(location: Location, count: c_int, run: Microtask, arguments: &[usize]) {
-    static NEXT: super::next::Next = super::next::Next::new(c"__kmpc_fork_call");
-    let address = NEXT.address();
+    let address = FORK.address();
     if address.is_null() {
-        NEXT.missing();
+        FORK.missing();
     }
     // The runtime reads `count` variable arguments and never looks at those behind them, so two lengths serve all.
     macro_rules! with {

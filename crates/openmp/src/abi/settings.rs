@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::next::next;
-use crate::tasks;
+use crate::{regions, tasks};
 
 next! {
     fn omp_get_max_threads() -> c_int;
@@ -50,7 +50,7 @@ impl Settings {
 
 /// Functions that set a value, which is another after the current task.
 macro_rules! sets {
-    ($($name:ident($($argument:ident: $type:ty),*);)*) => {
+    ($($name:ident($($argument:ident: $type:ty),*) $(tells $told:ident)?;)*) => {
         next! { $(fn $name($($argument: $type),*);)* }
         $(
             /// See the module's documentation.
@@ -60,6 +60,7 @@ macro_rules! sets {
             #[unsafe(no_mangle)]
             unsafe extern "C-unwind" fn $name($($argument: $type),*) {
                 tasks::keep_settings();
+                $(regions::$told();)?
                 // SAFETY: as this function's.
                 unsafe { $name::call($($argument),*) };
             }
@@ -69,8 +70,8 @@ macro_rules! sets {
 
 // The names with an underscore are Fortran's.
 sets! {
-    omp_set_num_threads(threads: c_int);
-    omp_set_num_threads_(threads: *const c_int);
+    omp_set_num_threads(threads: c_int) tells sized;
+    omp_set_num_threads_(threads: *const c_int) tells sized;
     omp_set_dynamic(dynamic: c_int);
     omp_set_dynamic_(dynamic: *const c_int);
     omp_set_schedule(kind: c_int, chunk: c_int);

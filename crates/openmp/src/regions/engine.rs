@@ -55,6 +55,9 @@ const CROWDED: f64 = 0.5;
 /// are of no use until then.
 const YOUNG: u64 = 30_000_000;
 
+/// So many invocations of a short region pass at a time until then, once its code has shown what it asks for.
+const YOUNG_PASS: u32 = 15;
+
 /// If the program asks for more threads than there are hardware threads, it is looked at how long these stand idle; not in regions that
 /// are shorter than this, since the look takes half a microsecond.
 const IDLE_LEAST: u64 = 200_000;
@@ -126,9 +129,10 @@ struct Current {
     number: u32,
     address: usize,
     decision: Decision,
-    /// Whether the governor is told how long it took, and whether the decision is its own.
+    /// Whether the governor is told how long it took, whether the decision is its own, and whether it was too soon to ask.
     told: bool,
     own: bool,
+    unasked: bool,
     asked: u32,
     iterations: Option<u64>,
     looked_for_iterations: bool,
@@ -357,7 +361,8 @@ impl Engine {
         let calm = neighbours.is_none_or(|load| load <= CROWDED);
         let fits = asked <= self.site.all().threads();
         let too_soon = young && calm && self.governor.reads_neighbours();
-        if too_soon && fits {
+        let unasked = too_soon && fits;
+        if unasked {
             told = false;
         } else if !self.dry_run && self.site.all().threads() > 1 {
             let chosen = self.governor.enter(&Entry {
@@ -422,6 +427,7 @@ impl Engine {
             decision,
             told,
             own,
+            unasked: unasked && !learns,
             asked,
             iterations,
             looked_for_iterations: looks,
@@ -453,27 +459,6 @@ impl Engine {
         region.record.passed(region.threads, count, each);
         if let Some((event, _)) = region.event {
             event.passed(count, each);
-        }
-    }
-
-    /// Returns on which terms invocations may pass that are not seen. Without ticks none is measured, so fewer may.
-    fn terms(&self, silence: Silence) -> Terms {
-        let ticks = |time| {
-            let ticks = self.clock.ticks(time)?;
-            u32::try_from(ticks).ok()
-        };
-        let (least, most) = silence.times;
-        match ticks(least).zip(ticks(most)) {
-            Some(ticks) => Terms {
-                left: silence.invocations,
-                each: silence.each,
-                ticks,
-            },
-            None => Terms {
-                left: silence.invocations % silence.each.max(1),
-                each: u32::MAX,
-                ticks: (0, 0),
-            },
         }
     }
 
@@ -510,11 +495,14 @@ impl Engine {
             neighbours,
             now,
         };
-        let mut silence = None;
-        if !self.dry_run && current.told {
+        let mut terms = None;
+        if current.unasked && time < SILENT {
+            terms = Some(Terms::unmeasured(YOUNG_PASS));
+        } else if !self.dry_run && current.told {
             self.governor.leave(&outcome);
             if current.own && time < SILENT && outcome.idle.is_none() {
-                silence = self.governor.silence(outcome.region);
+                let silence = self.governor.silence(outcome.region);
+                terms = silence.map(|silence| terms_of(silence, &self.clock));
             }
         }
         if self.profile.is_some() && region.measured.measured.len() < MEASURED {
@@ -550,13 +538,12 @@ impl Engine {
         }
         region.event = event;
         writer::set(head::LAST, now);
-        if let Some(silence) = silence {
+        if let Some(terms) = terms {
             let team = Team {
                 asked: current.asked,
                 iterations: current.iterations,
                 threads: current.decision.threads,
             };
-            let terms = self.terms(silence);
             let other = silence::allow(current.address, current.number, team, terms);
             other.into_iter().for_each(|other| self.pass(other));
         }
@@ -637,6 +624,23 @@ fn write_why(governor: &dyn RegionGovernor, number: u32, region: &Region) {
         region.record.why(&governor.why(id).to_string());
         let confidence = governor.confidence(id).to_bits();
         region.record.set(region::CONFIDENCE, confidence);
+    }
+}
+
+/// Returns on which terms invocations may pass that are not seen. Without ticks none is measured, so fewer may.
+fn terms_of(silence: Silence, clock: &Clock) -> Terms {
+    let ticks = |time| {
+        let ticks = clock.ticks(time)?;
+        u32::try_from(ticks).ok()
+    };
+    let (least, most) = silence.times;
+    match ticks(least).zip(ticks(most)) {
+        Some(ticks) => Terms {
+            left: silence.invocations,
+            each: silence.each,
+            ticks,
+        },
+        None => Terms::unmeasured(silence.invocations % silence.each.max(1)),
     }
 }
 

@@ -217,6 +217,25 @@ pub(crate) fn leave_alone(why: usize) {
     }
 }
 
+/// Returns whether an invocation of the region at `outlined` is to go to the runtime as it comes, and nothing is to be done at its end. If
+/// not, [`begin`] says how it runs.
+#[inline]
+pub(crate) fn pass_by(outlined: usize, iterations: Option<u64>) -> bool {
+    silence::pass_by(outlined, iterations)
+}
+
+/// The program says how many threads its next regions have. What it says before the first one holds for most programs to the end.
+pub(crate) fn sized() {
+    if MODE.load(Ordering::Relaxed) == ON {
+        none_passes_by();
+    }
+}
+
+/// From now on the runtime is to be called in another way for each region.
+pub(crate) fn none_passes_by() {
+    silence::none_passes_by();
+}
+
 /// A thread enters the region whose code is at the address `outlined`; `asked` returns how many threads would run it, and `of_loops` says
 /// that gcc made the code, whose loops ask for the size of the team.
 #[inline]

@@ -2,9 +2,11 @@
 //!
 //! They cost no lock, and few of them readings of the processor's counter. All that is needed is in a slot of one cache line, since the
 //! program's data have driven all else out of the first caches. Slots are used by the thread that has `OWNER` (see [`super`]) alone,
-//! but for [`expire`], which any thread may call, and for the end of the process.
+//! but for [`expire`], [`none_passes_by`] and [`pass_by`], which any thread may call, and for the end of the process.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+};
 
 use crate::system;
 
@@ -27,7 +29,9 @@ struct Slot {
     each: AtomicU32,
     until: AtomicU32,
     /// Those that were measured, and their ticks.
-    measured: AtomicU32,
+    measured: AtomicU16,
+    /// Whether the last one of these took another time than usual.
+    doubtful: AtomicBool,
     ticks: AtomicU32,
     /// Between these ticks all is as it was.
     least: AtomicU32,
@@ -46,7 +50,8 @@ static ALL: [Slot; SLOTS] = [const {
         passed: AtomicU32::new(0),
         each: AtomicU32::new(0),
         until: AtomicU32::new(0),
-        measured: AtomicU32::new(0),
+        measured: AtomicU16::new(0),
+        doubtful: AtomicBool::new(false),
         ticks: AtomicU32::new(0),
         least: AtomicU32::new(0),
         most: AtomicU32::new(0),
@@ -59,14 +64,19 @@ struct Head {
     epoch: AtomicU32,
     /// The slot, plus 1, of the last invocation that passed and was not taken as such; 0: none.
     last: AtomicU32,
-    /// When the invocation began that is measured, in ticks.
+    /// The slot of the invocation that is measured, and when it began, in ticks.
+    measured: AtomicU32,
     start: AtomicU64,
+    /// Whether none passes by.
+    all_seen: AtomicBool,
 }
 
 static HEAD: Head = Head {
     epoch: AtomicU32::new(0),
     last: AtomicU32::new(0),
+    measured: AtomicU32::new(0),
     start: AtomicU64::new(0),
+    all_seen: AtomicBool::new(false),
 };
 
 /// A team that may run some times more.
@@ -83,6 +93,17 @@ pub(super) struct Terms {
     pub(super) left: u32,
     pub(super) each: u32,
     pub(super) ticks: (u32, u32),
+}
+
+impl Terms {
+    /// None of `left` invocations is measured.
+    pub(super) fn unmeasured(left: u32) -> Terms {
+        Terms {
+            left,
+            each: u32::MAX,
+            ticks: (0, 0),
+        }
+    }
 }
 
 /// An invocation that passes.
@@ -119,10 +140,12 @@ impl Slot {
             word.store(0, Relaxed);
             value
         };
+        let measured = self.measured.load(Relaxed);
+        self.measured.store(0, Relaxed);
         let passed = Passed {
             number: self.number.load(Relaxed),
             count: take(&self.passed),
-            measured: take(&self.measured),
+            measured: measured.into(),
             ticks: take(&self.ticks),
         };
         (passed.count > 0).then_some(passed)
@@ -132,6 +155,39 @@ impl Slot {
 /// Something has changed that is not known of single regions: the engine is to see all again.
 pub(super) fn expire() {
     HEAD.epoch.fetch_add(1, Relaxed);
+}
+
+/// From now on [`pass_by`] lets none pass.
+pub(super) fn none_passes_by() {
+    if !HEAD.all_seen.load(Relaxed) {
+        HEAD.all_seen.store(true, Relaxed);
+    }
+}
+
+/// Lets an invocation of the region at `address` pass that runs on as many threads as the program asks for and is not measured; `false` if
+/// it is none of these. The number of threads is not looked at: whoever changes it calls [`none_passes_by`].
+///
+/// Any thread may call this, at any time. Two at the same time may count one invocation less, or leave one more to pass.
+#[inline]
+pub(super) fn pass_by(address: usize, iterations: Option<u64>) -> bool {
+    let index = at(address);
+    let slot = &ALL[index];
+    let (left, until) = (slot.left.load(Relaxed), slot.until.load(Relaxed));
+    let as_before = left > 0
+        && until > 1
+        && slot.address.load(Relaxed) == address
+        && slot.epoch.load(Relaxed) == HEAD.epoch.load(Relaxed)
+        && !HEAD.all_seen.load(Relaxed)
+        && slot.threads.load(Relaxed) == slot.asked.load(Relaxed)
+        && slot.iterations.load(Relaxed) == word(iterations);
+    if as_before {
+        slot.left.store(left - 1, Relaxed);
+        slot.until.store(until - 1, Relaxed);
+        slot.passed
+            .store(slot.passed.load(Relaxed).wrapping_add(1), Relaxed);
+        HEAD.last.store(index as u32 + 1, Relaxed);
+    }
+    as_before
 }
 
 /// Lets an invocation of the region at `address` pass; `None` if the engine is to see it.
@@ -159,6 +215,10 @@ pub(super) fn pass(address: usize, asked: u32, iterations: Option<u64>) -> Optio
         until
     };
     slot.until.store(next, Relaxed);
+    if measured {
+        // Others may pass by until it ends.
+        HEAD.measured.store(index as u32, Relaxed);
+    }
     Some(Passing {
         number: slot.number.load(Relaxed),
         threads: slot.threads.load(Relaxed),
@@ -172,26 +232,28 @@ pub(super) fn measure() {
     HEAD.start.store(now, Relaxed);
 }
 
-/// It has ended. If it took another time than usual, no further ones pass.
+/// It has ended. If it took another time than usual, the next one is measured, too; if that did so as well, no further ones pass. A far
+/// time alone counts as the farthest usual one.
 pub(super) fn measured() {
     let now = system::ticks().unwrap_or(0);
     let ticks = now.saturating_sub(HEAD.start.load(Relaxed));
-    let Some(slot) = (HEAD.last.load(Relaxed) as usize)
-        .checked_sub(1)
-        .and_then(|index| ALL.get(index))
-    else {
+    let slot = &ALL[HEAD.measured.load(Relaxed) as usize];
+    let (least, most) = (slot.least.load(Relaxed), slot.most.load(Relaxed));
+    let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
+    let far = !(least..=most).contains(&ticks);
+    if far && slot.doubtful.load(Relaxed) {
+        slot.left.store(0, Relaxed);
         return;
-    };
-    let usual = slot.least.load(Relaxed)..=slot.most.load(Relaxed);
-    match u32::try_from(ticks) {
-        Ok(ticks) if usual.contains(&ticks) => {
-            slot.measured
-                .store(slot.measured.load(Relaxed) + 1, Relaxed);
-            let sum = slot.ticks.load(Relaxed).saturating_add(ticks);
-            slot.ticks.store(sum, Relaxed);
-        }
-        _ => slot.left.store(0, Relaxed),
     }
+    slot.doubtful.store(far, Relaxed);
+    if far {
+        slot.until.store(1, Relaxed);
+    }
+    slot.measured
+        .store(slot.measured.load(Relaxed) + 1, Relaxed);
+    let counted = ticks.max(least).min(most);
+    let sum = slot.ticks.load(Relaxed).saturating_add(counted);
+    slot.ticks.store(sum, Relaxed);
 }
 
 /// Returns the invocations that have passed of the region at `address`; the engine sees its next one.
@@ -229,6 +291,7 @@ pub(super) fn allow(address: usize, number: u32, team: Team, terms: Terms) -> Op
     slot.left.store(terms.left, Relaxed);
     slot.each.store(terms.each, Relaxed);
     slot.until.store(terms.each, Relaxed);
+    slot.doubtful.store(false, Relaxed);
     slot.least.store(terms.ticks.0, Relaxed);
     slot.most.store(terms.ticks.1, Relaxed);
     before
@@ -297,7 +360,7 @@ mod tests {
         allow(two, 8, TEAM, terms(5));
         assert!(take(two).is_none() && pass(two, 4, Some(10)).is_none());
 
-        // One in four is measured, and an unusual time ends it.
+        // One in four is measured, and one unusual time ends nothing.
         if system::ticks().is_none() {
             tanada_testing::skip("this kind of processor has no counter of ticks that is known");
             return;
@@ -320,9 +383,28 @@ mod tests {
         let passed = take(one).expect("they have passed");
         assert_eq!((passed.count, passed.measured), (9, 2));
         assert!(passed.ticks > 0);
+        // Two in a row do.
         let ticks = (0, 0);
         allow(one, 7, TEAM, Terms { ticks, ..terms(9) });
-        assert_eq!(run(20), [no, no, no, yes]);
-        assert_eq!(take(one), of(7, 4));
+        assert_eq!(run(20), [no, no, no, yes, yes]);
+        let passed = take(one).expect("they have passed");
+        assert_eq!((passed.count, passed.measured, passed.ticks), (5, 1, 0));
+
+        // Teams as large as the program asks for pass by, but for those that are measured.
+        let full = Team { threads: 4, ..TEAM };
+        allow(one, 7, full, terms(9));
+        let by = |count: u32| (0..count).filter(|_| pass_by(one, Some(10))).count();
+        assert!(!pass_by(one, Some(11)) && !pass_by(one, None));
+        assert_eq!(by(20), 3);
+        assert!(pass(one, 4, Some(10)).is_some_and(|passing| passing.measured));
+        assert_eq!(by(20), 3);
+        expire();
+        assert_eq!(take(one), of(7, 7));
+        allow(one, 7, full, terms(9));
+        none_passes_by();
+        assert_eq!(by(20), 0);
+        assert!(pass(one, 4, Some(10)).is_some());
+        allow(one, 7, TEAM, terms(9));
+        assert!(!pass_by(one, Some(10)));
     }
 }

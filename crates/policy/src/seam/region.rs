@@ -128,9 +128,10 @@ pub struct Outcome {
 pub struct Silence {
     /// So many at most.
     pub invocations: u32,
-    /// The engine measures one in so many of them,
+    /// The engine measures one in so many of them, and the next one behind one that took an unusual time.
     pub each: u32,
-    /// and asks again as soon as one takes less time than the first, or more than the second, in the engine's unit.
+    /// Usual times, in the engine's unit, from the least to the most. The engine asks again as soon as two that it measured in a row are
+    /// none of these.
     pub times: (u64, u64),
 }
 
@@ -141,9 +142,9 @@ pub struct Passed {
     pub region: RegionId,
     /// How many have run.
     pub count: u32,
-    /// How many of them were measured, without one that took another time than [`Silence::times`] says.
+    /// How many of them were measured, without the one that ended the silence.
     pub measured: u32,
-    /// The time that these took together, in the engine's unit.
+    /// The time that these took together, in the engine's unit; of an unusual one the nearest of [`Silence::times`].
     pub time: u64,
 }
 

@@ -86,8 +86,11 @@ const FEW: f64 = 6.0;
 const EAGER: u64 = 64;
 const SELDOM: u64 = 8;
 
-/// If the engine does not ask about most of these, in one of so many; of the others it measures one of [`SELDOM`].
+/// If the engine does not ask about most of these, in one of so many; of the others it measures one of [`SELDOM`]. After many invocations
+/// all that is worth a try has been tried, and one of more is enough.
 const SILENT: u64 = 32;
+const SILENT_LATER: u64 = 128;
+const LATER: u64 = 1024;
 
 /// The charge for so many invocations is not corrected any more when they are over.
 const SETTLED: u32 = 64;
@@ -439,13 +442,21 @@ impl Variant {
             && self.arms[self.now].is_settled(time)
     }
 
+    /// Returns of how many invocations one is looked at closely if the engine does not ask about the others.
+    fn closely(&self) -> u64 {
+        match self.invocations {
+            0..LATER => SILENT,
+            _ => SILENT_LATER,
+        }
+    }
+
     /// Returns which of the next invocations the engine need not ask about: those between two that are looked at closely.
     pub(super) fn silence(&self) -> Option<Silence> {
         let arm = &self.arms[self.now];
         // Fewer threads must be surely better: nobody looks what the ledger affords.
         let quiet = self.is_quiet(arm.mean) && self.loss(self.now) <= 0.0;
         quiet.then(|| Silence {
-            invocations: (SILENT - 1 - self.invocations % SILENT) as u32,
+            invocations: (self.closely() - 1 - self.invocations % self.closely()) as u32,
             each: SELDOM as u32,
             times: arm.usual(),
         })
@@ -467,7 +478,7 @@ impl Variant {
     fn add_later(&mut self, decision: Decision, time: f64, ledger: &mut Ledger) -> bool {
         let (home, arm) = (&self.arms[0], &self.arms[self.now]);
         let closely = match self.silent {
-            true => SILENT,
+            true => self.closely(),
             false => SELDOM,
         };
         let may = !self.invocations.is_multiple_of(closely)
