@@ -595,8 +595,8 @@ fn a_pool_of_forks_knows_the_names_of_policies() {
     };
     for policy in ["random", "ts-local", "ts-local+cutoff", "near-steal+adws"] {
         let pool = built(policy).expect(policy);
-        // Tasks are scheduled by the default policy.
-        assert_eq!(pool.policy(), tanada_runtime::DEFAULT_POLICY, "{policy}");
+        // Tasks are scheduled by the policy that keeps nothing for a worker.
+        assert_eq!(pool.policy(), "fcfs", "{policy}");
     }
     for policy in ["no-such-policy", "ts-local+no-such-policy", "critical-path"] {
         assert!(built(policy).is_err(), "{policy}");

@@ -431,6 +431,11 @@ impl WorkerCore {
     /// of a microsecond, which is more than the small jobs of an unbalanced recursion take.
     fn steal_job(&self, pile: usize) -> Option<Ready> {
         let seats = &self.pool().forks.seats;
+        // Most searches find all deques empty, and the policy need not be asked in which order.
+        if seats.iter().all(|seat| seat.deque.is_empty()) {
+            self.steal_in_vain();
+            return None;
+        }
         let first = self.steal_from(|victim| {
             let seat = &seats[victim.index()];
             let is_worth_it = pile <= 1 || seat.deque.len() >= pile;
@@ -516,11 +521,16 @@ impl WorkerCore {
             })
         });
         if found.is_none() {
-            // Thieves that find nothing do not try the same victims in the same order for ever.
-            local.start.set(local.start.get().wrapping_add(1));
-            local.origin.set(Origin::Own);
+            self.steal_in_vain();
         }
         found
+    }
+
+    /// Begins the next search at another victim: thieves that find nothing do not try the same ones in the same order for ever.
+    fn steal_in_vain(&self) {
+        let local = &self.forks;
+        local.start.set(local.start.get().wrapping_add(1));
+        local.origin.set(Origin::Own);
     }
 
     /// Returns what the pool's policy makes of a fork of which the program says `hints`; `None` if it leaves that to the engine.

@@ -10,9 +10,6 @@ use std::time::{Duration, Instant};
 /// The rounds that a waiting worker searches before it sleeps, as those of an idle one.
 const ROUNDS: u32 = 32;
 
-/// The rounds in a pool with more workers than hardware threads, in each of which the worker gives up its processor.
-const CROWDED_ROUNDS: u32 = 16;
-
 /// The pauses at the end of each round.
 const PAUSES: u32 = 8;
 
@@ -155,10 +152,8 @@ impl WorkerCore {
                 demand.request(me);
             }
             round += 1;
-            let is_crowded = pool.is_oversubscribed();
-            let rounds = if is_crowded { CROWDED_ROUNDS } else { ROUNDS };
-            if round < rounds {
-                if round % 8 == 7 || is_crowded {
+            if round < ROUNDS {
+                if round % 8 == 7 || pool.is_oversubscribed() {
                     parking::yield_now();
                 }
                 (0..PAUSES).for_each(|_| std::hint::spin_loop());

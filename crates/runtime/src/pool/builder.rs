@@ -14,10 +14,10 @@ use crate::team::{RegionMaker, Regions};
 use crate::worker::{EndOnPanic, Stack, Worker};
 use std::sync::Arc;
 use std::time::Duration;
+use tanada_policy::central::Central;
+use tanada_policy::dispatchers::fcfs::Fcfs;
 use tanada_policy::forks::{self, NearFirst};
-use tanada_policy::random_steal::Random;
 use tanada_policy::registry::{self, Entry, NotNative, Visitor};
-use tanada_policy::stealing::Stealing;
 use tanada_policy::{
     Dispatcher, ForkPolicy, Governor, GovernorSite, Placement, RegionGovernor, RegionSite, Site,
     WorkerId,
@@ -412,7 +412,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             return Err(NotNative::named(name).into());
         }
         if marks::wanted() {
-            return self.make_marked();
+            return (self.marked()).make::<marks::Reference>(marks::REFERENCE, Watch(Some(&MARKS)));
         }
         let asked = match self.replay.take() {
             _ if !scheduled => None,
@@ -442,11 +442,26 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         made.map(|made| Made { entered, ..made })
     }
 
-    /// Makes a pool whose tasks are recorded.
-    fn make_marked(self) -> Result<Made, BuildError> {
-        let marked = self.workers(1);
-        let marked = marked.map(|observer, _| (Marked(observer), Ungoverned));
-        marked.make::<marks::Reference>(marks::REFERENCE, Watch(Some(&MARKS)))
+    /// Returns the builder of a pool whose tasks are recorded.
+    fn marked(self) -> PoolBuilder<Marked<O>, Ungoverned> {
+        let one = self.workers(1);
+        one.map(|observer, _| (Marked(observer), Ungoverned))
+    }
+
+    /// Returns workers that lie nowhere, on a machine with so many hardware threads that the process may use.
+    fn nowhere(&self, hardware_threads: usize) -> Result<Machine, BuildError> {
+        let usable = hardware_threads.clamp(1, usize::from(MAX_WORKERS)) as u16;
+        let placement = Placement::flat(self.count_workers(usable)?);
+        Ok(Machine {
+            governed: None,
+            regions: match &self.regions {
+                RegionMaker::Usual => None,
+                maker => Some(Regions::new(&placement, None, maker)?),
+            },
+            placement,
+            bind: Bind::Off,
+            hardware_threads,
+        })
     }
 
     fn watch(&self) -> Watch {
@@ -568,9 +583,9 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
 
 impl PoolBuilder {
     /// As [`PoolBuilder::build_threads`], for a pool of forks that starts soon: workers are not bound, so that they lie nowhere, and the
-    /// machine is not looked at. The process may use `hardware_threads` hardware threads. Tasks of graphs would be scheduled by
-    /// [`DEFAULT_POLICY`], whatever policy is named, so that a program has the code of one policy of tasks instead of all. That
-    /// code is compiled here and not in the program, which would spread it over more pages.
+    /// machine is not looked at. The process may use `hardware_threads` hardware threads. Tasks of graphs would be scheduled by `fcfs`,
+    /// whatever policy is named, so that a program has the code of one policy of tasks instead of all: of one that keeps nothing for each
+    /// worker. That code is compiled here and not in the program, which would spread it over more pages.
     ///
     /// # Errors
     /// As [`PoolBuilder::build`].
@@ -584,27 +599,19 @@ impl PoolBuilder {
                 return Err(NotNative::named(entry.name).into());
             }
         }
-        if marks::wanted() {
-            let Made { pool, workers, .. } = self.bind(Bind::Off).make_marked()?;
-            return Ok((pool, workers));
-        }
-        let usable = hardware_threads.clamp(1, usize::from(MAX_WORKERS)) as u16;
-        let (watch, workers) = (self.watch(), self.count_workers(usable)?);
-        let placement = Placement::flat(workers);
-        let machine = Machine {
-            governed: None,
-            regions: match &self.regions {
-                RegionMaker::Usual => None,
-                maker => Some(Regions::new(&placement, None, maker)?),
-            },
-            placement,
-            bind: Bind::Off,
-            hardware_threads,
-        };
         // Of a task, whose worker may be bound, the new workers begin unbound.
         let _unbound = Unbound::here();
-        let Made { pool, workers, .. } =
-            self.make_on::<Stealing<Random>>(DEFAULT_POLICY, watch, machine);
+        let Made { pool, workers, .. } = match marks::wanted() {
+            true => {
+                let (marked, watch) = (self.marked(), Watch(Some(&MARKS)));
+                let machine = marked.nowhere(hardware_threads)?;
+                marked.make_on::<marks::Reference>(marks::REFERENCE, watch, machine)
+            }
+            false => {
+                let (watch, machine) = (self.watch(), self.nowhere(hardware_threads)?);
+                self.make_on::<Central<Fcfs>>("fcfs", watch, machine)
+            }
+        };
         Ok((pool, workers))
     }
 }

@@ -24,7 +24,7 @@ use crate::replay::blocked;
 use crate::worker::WorkerCore;
 use parking_lot::Mutex;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -43,7 +43,7 @@ struct Known {
     /// What waits in a function of [`thread`](super) and is no lightweight thread.
     heavy: Mutex<Vec<Heavy>>,
     /// The names of OS threads that have a [`context`].
-    contexts: Mutex<HashMap<u64, String>>,
+    contexts: Mutex<BTreeMap<u64, String>>,
     /// The number of the next one.
     next: AtomicU64,
     /// Threads with lower numbers are the parent's of which this process is a forked child.
@@ -113,6 +113,7 @@ impl Seen {
     }
 }
 
+#[inline]
 fn known() -> &'static Known {
     static KNOWN: PerProcess<Known> = PerProcess::new();
     KNOWN.get(|| Known {
@@ -272,6 +273,7 @@ fn task() -> Option<OsString> {
 }
 
 /// A pool was made.
+#[inline]
 pub(crate) fn add_pool(pool: Weak<PoolShared>) {
     let mut pools = known().pools.lock();
     pools.retain(|pool| pool.strong_count() > 0);
@@ -284,6 +286,12 @@ pub(super) fn used() {
     if !USED.load(Relaxed) {
         USED.store(true, SeqCst);
     }
+}
+
+/// Returns whether lightweight threads were ever made. A thread that makes one ready says so before, in the total order of `SeqCst`.
+#[inline]
+pub(super) fn are_used() -> bool {
+    USED.load(SeqCst)
 }
 
 /// A thread begins to wait: perhaps the last one that could wake others.

@@ -4,6 +4,7 @@
 //! its run queue that others come before, unless there is a scheduler. It steals only if it has nothing of its own. So none of them waits
 //! for ever while the worker runs threads.
 
+use super::deadlock;
 use super::record::Header;
 use super::scheduler::{Queues, Why};
 use crate::worker::{EndOnPanic, WorkerCore};
@@ -20,6 +21,9 @@ impl WorkerCore {
     /// Takes and returns a thread for this worker, which is free to run any.
     #[inline]
     pub(crate) fn find_thread(&self) -> Option<Ready> {
+        if !deadlock::are_used() {
+            return None;
+        }
         self.own_thread()
             .or_else(|| self.take_injected().or_else(|| self.steal_thread()))
     }

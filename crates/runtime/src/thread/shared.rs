@@ -11,6 +11,7 @@
 //! A pool stays open until its threads have ended. Each counts in [`PoolShared::let_go`]'s number; a worker counts some in advance and
 //! holds back those that have ended on it, and gives these back when it finds no thread.
 
+use super::deadlock;
 use super::record::{Header, Plan};
 use super::ring::Ring;
 use super::scheduler::{Runnable, Scheduler, Why};
@@ -177,7 +178,8 @@ impl ThreadShared {
 
     /// Returns whether some worker might find a thread.
     pub(crate) fn has_any(&self) -> bool {
-        self.has_injected() || self.seats.iter().any(|seat| !seat.tail.is_empty())
+        deadlock::are_used()
+            && (self.has_injected() || self.seats.iter().any(|seat| !seat.tail.is_empty()))
     }
 
     /// Returns whether there are threads that no worker has made ready.

@@ -18,13 +18,10 @@ use std::time::{Duration, Instant};
 use tanada_policy::{Choice, Dispatcher, Origin, Ready, WorkerId};
 
 /// The rounds that an idle worker searches before it sleeps. With their pauses they take about ten microseconds, twice the cost of waking
-/// a thread.
+/// a thread. A worker of a pool with more workers than hardware threads gives up its processor in each of them: a worker that has something
+/// to do may need it. (With half as many rounds there, programs that walk folders took 6 to 8% longer. Beside other programs each of them
+/// may cost a time slice.)
 const SEARCH_ROUNDS: u32 = 32;
-
-/// The rounds of a worker of a pool with more workers than hardware threads. It gives up its processor in each of them: a worker that has
-/// something to do may need it. To be woken would take longer than the round. (With 8 rounds, programs that walk folders took 3% longer,
-/// for half as many wake-ups again; with 32 they took as long as with these. Beside other programs each round may cost a time slice.)
-const YIELDING_ROUNDS: u32 = 16;
 
 /// The pauses (`spin_loop`) at the end of each round.
 const SEARCH_PAUSES: u32 = 8;
@@ -347,14 +344,12 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
         }
     }
 
-    /// Returns how many rounds the worker searches before it sleeps: few if the pool has more workers than hardware threads, or if the
-    /// worker's last sleep was long, because then the next sleep is probably long, too. After a short sleep the worker searches for all
-    /// rounds again.
+    /// Returns how many rounds the worker searches before it sleeps: few if its last sleep was long, because then the next sleep is
+    /// probably long, too. After a short sleep the worker searches for all rounds again.
     fn search_rounds(&self) -> u32 {
-        match (self.slept_long.get(), self.core.pool.is_oversubscribed()) {
-            (true, _) => SHORT_SEARCH_ROUNDS,
-            (false, true) => YIELDING_ROUNDS,
-            (false, false) => SEARCH_ROUNDS,
+        match self.slept_long.get() {
+            true => SHORT_SEARCH_ROUNDS,
+            false => SEARCH_ROUNDS,
         }
     }
 

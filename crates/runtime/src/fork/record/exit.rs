@@ -4,6 +4,7 @@ use super::{ForkRecorder, Mode};
 use crate::error::BuildError;
 use crate::process;
 use parking_lot::Mutex;
+use std::ffi::OsStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
@@ -35,19 +36,26 @@ impl ForkRecorder {
     ///
     /// # Errors
     /// If the file has another extension, or the second variable another value than `kept` and `all`.
+    #[inline]
     pub fn of_environment() -> Result<Option<Self>, BuildError> {
-        let Some(value) = std::env::var_os(PROFILE).filter(|value| !value.is_empty()) else {
-            return Ok(None);
-        };
+        match std::env::var_os(PROFILE).filter(|value| !value.is_empty()) {
+            None => Ok(None),
+            Some(value) => Self::writing_to(&value).map(Some),
+        }
+    }
+
+    /// Returns the recorder whose report goes to the file `value`.
+    #[cold]
+    fn writing_to(value: &OsStr) -> Result<Self, BuildError> {
         let mut wanted = WANTED.lock();
         if let Some(wanted) = wanted
             .as_ref()
             .filter(|wanted| wanted.recorder.0.home.is_this())
         {
-            return Ok(Some(wanted.recorder.clone()));
+            return Ok(wanted.recorder.clone());
         }
         // The program may go to another folder.
-        let path = std::path::absolute(&value).unwrap_or_else(|_| PathBuf::from(&value));
+        let path = std::path::absolute(value).unwrap_or_else(|_| PathBuf::from(value));
         let form = match path.extension().and_then(|extension| extension.to_str()) {
             Some("html" | "htm") => Form::Html,
             Some("json") => Form::Json,
@@ -89,7 +97,7 @@ impl ForkRecorder {
                 ));
             }
         }
-        Ok(Some(recorder))
+        Ok(recorder)
     }
 }
 
