@@ -67,8 +67,8 @@ const ADDRESS: Sanitizer = Sanitizer {
         "use-after-free",
         "ERROR: AddressSanitizer: heap-use-after-free",
     ),
-    // A task that a policy has lost, its graph and its pool stay in memory, because it may turn up. A payload that panics when it is dropped
-    // is forgotten.
+    // A task that a policy has lost, its graph and its pool stay in memory, because it may turn up. A payload that panics when it is
+    // dropped is forgotten.
     skipped: &[
         "loses_tasks",
         "lost_tasks",
