@@ -65,6 +65,10 @@ pub(super) struct ShareLocal {
     waits: Cell<u32>,
     /// Forks of this worker that have ended. The next one of the same code at the same place of the tree, or at a root, is made on the same
     /// memory, with no more stores than what changes.
+    #[expect(
+        clippy::vec_box,
+        reason = "the boxes themselves go from the forks to the list and back"
+    )]
     kept: RefCell<Vec<Box<Divided>>>,
 }
 
