@@ -44,6 +44,9 @@ const SNAP: u64 = WHOLE * 3 / 10;
 /// As far as measurements must move a border to move it, in parts of a worker: 0.3.
 const STEADY: f64 = 0.3;
 
+/// So many times a tree is begun again before it is measured again, if the last measurement moved no border.
+const UNMEASURED: u32 = 7;
+
 /// Searches in vain after which a worker looks further out.
 const TRIES: u32 = 2;
 
@@ -188,6 +191,8 @@ struct Now {
     phase: AtomicU32,
     /// Whether it has ended, or needs none of the workers that share it: one of them has stolen it.
     ended: AtomicBool,
+    /// Whether it is measured.
+    measured: AtomicBool,
     /// What was measured of it, and of all that it forked and that has ended.
     work: AtomicU64,
     /// The closures of the present fork, each with its share: only the one that a worker has a part of is touched by that worker.
@@ -196,20 +201,22 @@ struct Now {
 
 impl Now {
     /// Returns what holds of a closure of tree number `tree` before it begins.
-    fn new(tree: u64) -> Self {
+    fn new(tree: u64, measured: bool) -> Self {
         Now {
             tree: AtomicU64::new(tree),
             phase: AtomicU32::new(0),
             ended: AtomicBool::new(false),
+            measured: AtomicBool::new(measured),
             work: AtomicU64::new(0),
             children: Mutex::default(),
         }
     }
 
     /// The closure is to begin again, in tree number `tree`.
-    fn again(&self, tree: u64) {
+    fn again(&self, tree: u64, measured: bool) {
         self.phase.store(0, Relaxed);
         self.ended.store(false, Relaxed);
+        self.measured.store(measured, Relaxed);
         self.work.store(0, Relaxed);
         // Last: who sees the number sees the rest.
         self.tree.store(tree, Release);
@@ -226,6 +233,8 @@ pub struct Division {
     was_known: bool,
     /// Whether nothing has been learnt since by which the next such fork would be divided in another way.
     is_steady: bool,
+    /// How often a tree that begins with this fork was begun again since it was measured.
+    unmeasured: u32,
     /// The closures, in the order of the works.
     pub branches: Each<Arc<Branch>>,
 }
@@ -326,7 +335,7 @@ impl Ranges {
             parent: None,
             born: 0,
             phases: self.phases(key),
-            now: Now::new(self.after(0)),
+            now: Now::new(self.after(0), true),
         })
     }
 
@@ -339,7 +348,7 @@ impl Ranges {
     /// Begins the fork of `division` again, which has ended: a new tree if that was the fork of a root, else the fork that its closure
     /// makes now. Returns false, and does nothing, if that fork is not the [next](Division::is_next), or is to be divided in another way
     /// by what was learnt since.
-    pub fn again(&self, division: &Division) -> bool {
+    pub fn again(&self, division: &mut Division) -> bool {
         let Some(parent) = division.branches[0].parent.as_ref() else {
             return false;
         };
@@ -351,12 +360,16 @@ impl Ranges {
             return false;
         }
         let now = parent.now.tree.load(Relaxed);
-        let tree = if is_root { self.after(now) } else { now };
+        let (tree, measured) = match is_root {
+            true => (self.after(now), division.unmeasured == UNMEASURED),
+            false => (now, parent.is_measured()),
+        };
+        division.unmeasured = if measured { 0 } else { division.unmeasured + 1 };
         for branch in &division.branches {
-            branch.now.again(tree);
+            branch.now.again(tree, measured);
         }
         if is_root {
-            parent.now.again(tree);
+            parent.now.again(tree, measured);
         } else {
             parent.bears(&division.branches);
         }
@@ -406,7 +419,7 @@ impl Ranges {
                     true => self.phases(key),
                     false => 0,
                 },
-                now: Now::new(tree),
+                now: Now::new(tree, branch.is_measured()),
             })
         });
         let branches: Each<_> = branches.collect();
@@ -417,6 +430,7 @@ impl Ranges {
             measures: !said,
             was_known,
             is_steady: true,
+            unmeasured: 0,
             branches,
             parts,
         }
@@ -428,6 +442,9 @@ impl Ranges {
         let Some(parent) = division.branches[0].parent.as_ref() else {
             return;
         };
+        if !parent.is_measured() {
+            return;
+        }
         let measured = division.branches.iter();
         let measured: Each<u64> = measured.map(|one| one.now.work.load(Relaxed)).collect();
         if parent.parent.is_some() {
@@ -549,10 +566,18 @@ impl Branch {
         self.parent.as_ref()
     }
 
+    /// Returns whether the engine shall measure what the closure does.
+    #[inline]
+    pub fn is_measured(&self) -> bool {
+        self.now.measured.load(Relaxed)
+    }
+
     /// The closure, or one that it forked below itself, has run for `time`, in whatever unit the engine measures.
     #[inline]
     pub fn worked(&self, time: u64) {
-        self.now.work.fetch_add(time, Relaxed);
+        if self.is_measured() {
+            self.now.work.fetch_add(time, Relaxed);
+        }
     }
 
     /// The closures of the present fork are `children`.

@@ -283,11 +283,17 @@ impl<'a> std::ops::Deref for Apart<'a> {
 }
 
 impl Drop for Apart<'_> {
-    #[cold]
-    #[inline(never)]
+    #[inline]
     fn drop(&mut self) {
-        // SAFETY: `self` is not used again.
-        unsafe { ManuallyDrop::drop(&mut self.0) };
+        #[cold]
+        #[inline(never)]
+        fn drop_it(watch: &mut ManuallyDrop<Watch<'_>>) {
+            // SAFETY: its owner is being dropped, and does not use it again.
+            unsafe { ManuallyDrop::drop(watch) };
+        }
+        if self.needs_drop() {
+            drop_it(&mut self.0);
+        }
     }
 }
 

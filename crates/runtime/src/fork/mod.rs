@@ -53,6 +53,7 @@ mod shared;
 #[allow(unsafe_code)]
 mod spawn;
 mod wait;
+#[allow(unsafe_code)]
 mod watch;
 
 pub use join::{FnContext, join_context_or, join_or, join_with_or, join_works_or};

@@ -19,6 +19,8 @@ use super::reach::Base;
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
 use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tanada_policy::forks::adws::{Branch, Division, Place, Ranges, Reach};
@@ -56,7 +58,7 @@ pub(super) struct ShareLocal {
     /// Where the worker belongs.
     place: RefCell<Place>,
     /// What it runs; `None`: nothing, or a closure outside of all trees.
-    inside: RefCell<Option<Inside>>,
+    inside: RefCell<Option<Rc<Inside>>>,
     /// When it began to run that, or what was measured last.
     since: Cell<u64>,
     /// Searches in vain.
@@ -73,18 +75,21 @@ pub(super) struct ShareLocal {
 }
 
 /// A branch in which a closure runs.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Inside {
     branch: Arc<Branch>,
     /// Whether forks divide the branch's share.
     is_wide: bool,
+    /// The branch's depth: to look there is to load another line.
+    depth: u16,
 }
 
 /// What becomes of one fork.
 #[derive(Debug)]
 pub(super) enum Fork {
-    /// Its closures belong to the branch of the one that forks.
-    Within(Inside),
+    /// Its closures belong to the branch of the one that forks. A lightweight thread may go on on another worker, so what is counted here
+    /// is the fork's alone.
+    Within(Rc<Inside>),
     /// They have branches of their own.
     Divided(Box<Divided>),
 }
@@ -108,7 +113,7 @@ pub(super) struct Waits<'a>(&'a Cell<u32>);
 pub(super) struct Running<'a> {
     worker: &'a WorkerCore,
     /// What the worker was inside of before, unless a lightweight thread runs the closure.
-    before: Option<Option<Inside>>,
+    before: Option<Option<Rc<Inside>>>,
     /// The branch, if it ends with the closure.
     ends: Option<&'a Branch>,
     /// The base of forks before it, if the closure has bases of its own.
@@ -199,14 +204,10 @@ impl WorkerCore {
                 && self.current_thread().is_none()
                 && !self.stack.is_low_in(MARGIN)
         };
-        let inside = local.inside.borrow().clone();
-        let above = match inside {
-            Some(Inside { branch, is_wide }) if is_wide && may_deal() => Some(branch),
-            Some(Inside { branch, .. }) => {
-                return Some(Fork::Within(Inside {
-                    branch,
-                    is_wide: false,
-                }));
+        let above = match &*local.inside.borrow() {
+            Some(inside) if inside.is_wide && may_deal() => Some(inside.branch.clone()),
+            Some(inside) => {
+                return Some(Fork::Within(inside.narrow()));
             }
             None if may_deal() => None,
             None => return None,
@@ -257,7 +258,7 @@ impl WorkerCore {
             return job;
         }
         let inside = self.forks.share.inside.borrow();
-        let depth = inside.as_ref().map_or(0, |inside| inside.branch.depth());
+        let depth = inside.as_ref().map_or(0, |inside| inside.depth);
         job.with_digest(tag(depth, false))
     }
 
@@ -279,6 +280,15 @@ impl WorkerCore {
         }
     }
 
+    /// Returns the branch of which a fork of this worker is a part, if the fork divides nothing, and nothing but the closure that runs now
+    /// can be where it is made: what is returned is live until that closure has ended. A lightweight thread may outlive the closure.
+    #[inline]
+    pub(super) fn only_inside(&self) -> Option<NonNull<Inside>> {
+        let now = self.forks.share.inside.borrow();
+        let now = now.as_ref().filter(|now| !now.is_wide)?;
+        (self.current_thread().is_none()).then(|| NonNull::from(&**now))
+    }
+
     /// Returns whether this worker runs inside of the branch `within`, as it does if nobody has taken the second closure of a fork there.
     #[inline]
     pub(super) fn is_inside(&self, within: &Inside) -> bool {
@@ -290,7 +300,7 @@ impl WorkerCore {
     /// A closure inside of the branch `within`, which another worker has forked, begins on this worker.
     #[cold]
     pub(super) fn runs_within(&self, within: &Inside) -> Running<'_> {
-        self.enters(Some(within.clone()), None)
+        self.enters(Some(within.narrow()), None)
     }
 
     /// A closure with the branch `branch` begins on this worker.
@@ -303,8 +313,9 @@ impl WorkerCore {
         let inside = Inside {
             branch: branch.clone(),
             is_wide: is_own && branch.is_wide(),
+            depth: branch.depth(),
         };
-        self.enters(Some(inside), Some(branch))
+        self.enters(Some(Rc::new(inside)), Some(branch))
     }
 
     /// This worker begins something outside of all trees.
@@ -323,7 +334,7 @@ impl WorkerCore {
         })
     }
 
-    fn enters<'a>(&'a self, inside: Option<Inside>, ends: Option<&'a Branch>) -> Running<'a> {
+    fn enters<'a>(&'a self, inside: Option<Rc<Inside>>, ends: Option<&'a Branch>) -> Running<'a> {
         let base = ends.is_some().then(|| {
             let demand = &self.pool().forks.demand;
             demand.enter_job(self.id.index(), &self.forks.reach)
@@ -428,6 +439,17 @@ impl WorkerCore {
     }
 }
 
+impl Inside {
+    /// Returns the same branch for a worker, or a thread, of which no fork divides the branch's share.
+    fn narrow(&self) -> Rc<Inside> {
+        Rc::new(Inside {
+            branch: self.branch.clone(),
+            is_wide: false,
+            depth: self.depth,
+        })
+    }
+}
+
 impl ShareLocal {
     /// Makes a fork again that has ended, below the branch `above` (`None`: at the root of a tree), and returns it; `None` if none is kept
     /// with this code and works, or another division is due.
@@ -445,8 +467,8 @@ impl ShareLocal {
         };
         let is_same = |fork: &Divided| fork.code == code && fork.works == works && is_there(fork);
         let at = kept.iter().position(|fork| is_same(fork))?;
-        let fork = kept.swap_remove(at);
-        ranges.again(&fork.division).then_some(fork)
+        let mut fork = kept.swap_remove(at);
+        ranges.again(&mut fork.division).then_some(fork)
     }
 
     /// Keeps a fork that has ended, to be made again.

@@ -5,11 +5,13 @@
 use super::record::{self, Forked};
 use super::share::{Divided, Fork, Inside, Running};
 use crate::worker::WorkerCore;
+use std::ptr::NonNull;
 
 /// What is kept of one fork. Both closures have ended when it is dropped.
 pub(super) enum Watch<'a> {
-    /// Under a policy that divides: the branch of the closure that forks, which is that of both of its closures.
-    Within(Inside),
+    /// Under a policy that divides: the branch of the closure that forks, which is that of both of its closures. Nothing is counted: an
+    /// atomic count waits for all stores before it, some tens of nanoseconds in a program that writes much.
+    Within(NonNull<Inside>),
     /// Anything else.
     More(Box<More<'a>>),
 }
@@ -32,31 +34,43 @@ pub(super) struct Second<'a> {
 
 impl WorkerCore {
     /// Returns what is kept of a fork of this worker, whose second closure has the code `code` and the type `name`.
-    #[cold]
+    #[inline]
     pub(super) fn watch(
         &self,
         code: usize,
         name: &'static str,
         works: [u64; 2],
     ) -> Option<Watch<'_>> {
+        match self.only_inside() {
+            Some(inside) if self.forks.lane.is_none() => Some(Watch::Within(inside)),
+            _ => self.watch_more(code, name, works),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn watch_more(&self, code: usize, name: &'static str, works: [u64; 2]) -> Option<Watch<'_>> {
         let share = self.share(code, works);
         let lane = self.forks.lane.as_ref();
-        match (share, lane) {
-            (None, None) => None,
-            (Some(Fork::Within(inside)), None) => Some(Watch::Within(inside)),
-            (share, lane) => Some(Watch::More(Box::new(More {
+        (share.is_some() || lane.is_some()).then(|| {
+            Watch::More(Box::new(More {
                 worker: self,
                 share,
                 recorded: lane.map(|lane| lane.forks(code, name)),
-            }))),
-        }
+            }))
+        })
     }
 }
 
 impl Watch<'_> {
+    /// Returns whether there is something to do when it is dropped.
+    #[inline]
+    pub(super) fn needs_drop(&self) -> bool {
+        matches!(self, Watch::More(_))
+    }
+
     /// Returns how the fork divides the workers, if it does.
-    #[cold]
-    #[inline(never)]
+    #[inline]
     pub(super) fn divided(&self) -> Option<&Divided> {
         match self {
             Watch::Within(_) => None,
@@ -65,8 +79,7 @@ impl Watch<'_> {
     }
 
     /// The first closure begins. It has ended when the result is dropped.
-    #[cold]
-    #[inline(never)]
+    #[inline]
     pub(super) fn first_begins(&self) -> Option<Box<Running<'_>>> {
         match self {
             Watch::Within(_) => None,
@@ -75,8 +88,7 @@ impl Watch<'_> {
     }
 
     /// The first closure has ended.
-    #[cold]
-    #[inline(never)]
+    #[inline]
     pub(super) fn first_ended(&self) {
         if let Watch::More(more) = self {
             more.first_ended();
@@ -84,22 +96,33 @@ impl Watch<'_> {
     }
 
     /// The second closure begins on `worker`. It has ended when the result is dropped.
-    #[cold]
-    #[inline(never)]
+    #[inline]
     pub(super) fn second_begins<'a>(&'a self, worker: &'a WorkerCore) -> Option<Box<Second<'a>>> {
         match self {
-            Watch::Within(inside) if worker.is_inside(inside) => None,
-            Watch::Within(inside) => Some(Box::new(Second {
-                _share: Some(worker.runs_within(inside)),
-                _recorded: None,
-            })),
+            Watch::Within(inside) if worker.only_inside() == Some(*inside) => None,
+            Watch::Within(inside) => {
+                // SAFETY: the closure that forks runs inside of it until this fork has ended (`only_inside`).
+                Some(Second::within(worker, unsafe { inside.as_ref() }))
+            }
             Watch::More(more) => Some(more.second_begins(worker)),
         }
     }
 }
 
+impl<'a> Second<'a> {
+    #[cold]
+    #[inline(never)]
+    fn within(worker: &'a WorkerCore, inside: &Inside) -> Box<Self> {
+        Box::new(Second {
+            _share: (!worker.is_inside(inside)).then(|| worker.runs_within(inside)),
+            _recorded: None,
+        })
+    }
+}
+
 impl More<'_> {
     #[cold]
+    #[inline(never)]
     fn divided(&self) -> Option<&Divided> {
         match &self.share {
             Some(Fork::Divided(divided)) => Some(divided),
@@ -108,12 +131,14 @@ impl More<'_> {
     }
 
     #[cold]
+    #[inline(never)]
     fn first_begins(&self) -> Option<Box<Running<'_>>> {
         let share = self.worker.runs_first(self.share.as_ref());
         share.map(Box::new)
     }
 
     #[cold]
+    #[inline(never)]
     fn first_ended(&self) {
         if let (Some(lane), Some(recorded)) = (&self.worker.forks.lane, &self.recorded) {
             lane.first_ended(recorded);
@@ -121,6 +146,7 @@ impl More<'_> {
     }
 
     #[cold]
+    #[inline(never)]
     fn second_begins<'a>(&'a self, worker: &'a WorkerCore) -> Box<Second<'a>> {
         let lane = worker.forks.lane.as_ref();
         let recorded = (self.recorded.as_ref()).and_then(|recorded| recorded.second(lane));
