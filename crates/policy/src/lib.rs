@@ -24,7 +24,7 @@ pub mod governors;
 pub mod registry;
 mod seam;
 
-pub use dispatchers::{central, random_steal, stealing};
+pub use dispatchers::{central, stealing};
 pub use seam::{
     Access, Activity, CacheUse, ChannelState, Choice, Clock, Closure, Closures, Decision, Delivery,
     DeliverySite, Dispatcher, Entry, Env, Fork, ForkPolicy, Governor, GovernorSite, Hints, Keep,

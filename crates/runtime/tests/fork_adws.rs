@@ -226,7 +226,13 @@ fn deep_and_narrow_recursions_end() {
         }
     }
     for workers in [2, 4, 16] {
-        let pool = pool(workers);
+        let pool = Pool::builder().workers(workers).policy("adws");
+        // A sanitizer makes frames several times as large.
+        let pool = match cfg!(sanitized) {
+            true => pool.stack_size(32 << 20),
+            false => pool,
+        };
+        let pool = pool.build().expect("a pool");
         let ran = AtomicUsize::new(0);
         let leaf = || _ = ran.fetch_add(1, Ordering::Relaxed);
         fork::install(&pool, || comb(2_000, &leaf));

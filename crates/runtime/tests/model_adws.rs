@@ -70,8 +70,8 @@ impl Worker {
             }
         };
         let at = self.kept.iter().position(is_there)?;
-        let division = self.kept.swap_remove(at);
-        self.world.ranges.again(&division).then_some(division)
+        let mut division = self.kept.swap_remove(at);
+        self.world.ranges.again(&mut division).then_some(division)
     }
 
     /// The closure of `branch` forks two closures with branches of their own, of this height.

@@ -47,8 +47,9 @@ struct Sanitizer {
     builds_std: bool,
     /// The fault that the soak makes on request, and the text that the report of it must have.
     fault: (&'static str, &'static str),
-    /// Tests that it is not for, beside [`SKIPPED_TESTS`].
-    skipped: &'static [&'static str],
+    /// Tests that need other options, and these: they run in a command of their own.
+    apart: &'static [&'static str],
+    apart_options: &'static str,
 }
 
 const THREAD: Sanitizer = Sanitizer {
@@ -56,7 +57,8 @@ const THREAD: Sanitizer = Sanitizer {
     options: ("TSAN_OPTIONS", "history_size=7"),
     builds_std: true,
     fault: ("race", "WARNING: ThreadSanitizer: data race"),
-    skipped: &[],
+    apart: &[],
+    apart_options: "",
 };
 
 const ADDRESS: Sanitizer = Sanitizer {
@@ -69,7 +71,7 @@ const ADDRESS: Sanitizer = Sanitizer {
     ),
     // A task that a policy has lost, its graph and its pool stay in memory, because it may turn up. A payload that panics when it is
     // dropped is forgotten.
-    skipped: &[
+    apart: &[
         "loses_tasks",
         "lost_tasks",
         "were_lost",
@@ -78,10 +80,11 @@ const ADDRESS: Sanitizer = Sanitizer {
         "payload_panics",
         // It forgets the handle of a thread.
         "a_panic_of_one_is_seen",
-        // They measure their stack: the sanitizer keeps variables elsewhere, or makes frames several times as large.
+        // They measure their stack: the sanitizer keeps variables elsewhere.
         "at_the_end_of_its_stack",
         "deep_and_narrow",
     ],
+    apart_options: "detect_leaks=0 detect_stack_use_after_return=0 quarantine_size_mb=8",
 };
 
 /// Returns the target to name: build scripts and procedural macros are then not instrumented.
@@ -290,8 +293,7 @@ fn compiled(
         limit: Duration::from_secs(1200) + soak,
         tell,
     };
-    let Builds { folder, target, .. } = &builds;
-    let program = format!("{folder}/{target}/sanitize/tanada-soak");
+    let program = format!("{}/{}/sanitize/tanada-soak", builds.folder, builds.target);
     parts.good(&builds.soak())?;
     let (fault, report) = sanitizer.fault;
     parts.fault(&[&program, "--fault", fault], report)?;
@@ -307,12 +309,26 @@ fn compiled(
             words
         })
         .collect();
+    let skip = |tests: &'static [&str]| tests.iter().flat_map(|test| ["--skip", test]);
+    let apart = Parts {
+        environment: &[
+            flags,
+            folder,
+            (sanitizer.options.0, sanitizer.apart_options),
+        ],
+        ..parts
+    };
     for mut words in commands {
         // Each test has many threads of its own.
         words.extend(["--", "--test-threads", "1"]);
-        let skipped = SKIPPED_TESTS.iter().chain(sanitizer.skipped);
-        words.extend(skipped.flat_map(|test| ["--skip", test]));
-        parts.good(&words)?;
+        words.extend(skip(SKIPPED_TESTS));
+        let mut rest = words.clone();
+        rest.extend(skip(sanitizer.apart));
+        parts.good(&rest)?;
+        if !sanitizer.apart.is_empty() {
+            words.extend(sanitizer.apart);
+            apart.good(&words)?;
+        }
     }
     soak_parts(&parts, &[&program], soak, &[])
 }

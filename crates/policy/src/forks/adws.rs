@@ -777,3 +777,55 @@ impl Place {
         self.tries = 0;
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// Runs a tree of one fork whose closures take the times `works`, on the fork of the time before if that may be. Returns the owner of
+    /// the second closure, and whether the tree was measured.
+    fn tree(ranges: &Ranges, kept: &mut Option<Division>, works: [u64; 2]) -> (WorkerId, bool) {
+        let again = (kept.take()).and_then(|mut fork| ranges.again(&mut fork).then_some(fork));
+        let mut fork = again.unwrap_or_else(|| {
+            let root = ranges.root(WorkerId(0), 1);
+            ranges.divide(&root, 2, &[0, 0])
+        });
+        let root = fork.branches[0].parent().expect("a root").clone();
+        ranges.publish(&root);
+        for (branch, work) in fork.branches.iter().zip(works) {
+            branch.worked(work);
+            ranges.end(branch);
+        }
+        let seen = (fork.branches[1].owner(), root.is_measured());
+        ranges.learn(&mut fork);
+        ranges.end(&root);
+        *kept = Some(fork);
+        seen
+    }
+
+    #[test]
+    fn a_steady_tree_is_measured_now_and_then() {
+        let (ranges, mut kept) = (Ranges::new(4), None);
+        let mut measured = 0;
+        for _ in 0..100 * (UNMEASURED + 1) {
+            let (owner, is_measured) = tree(&ranges, &mut kept, [10, 10]);
+            assert_eq!(owner, WorkerId(2));
+            measured += u32::from(is_measured);
+        }
+        assert!((100..104).contains(&measured), "{measured}");
+    }
+
+    #[test]
+    fn a_tree_whose_work_moves_is_divided_in_another_way() {
+        let (ranges, mut kept) = (Ranges::new(4), None);
+        for round in 0..5 {
+            for (works, owner) in [([10, 10], 2), ([30, 10], 3), ([10, 30], 1)] {
+                let mut trees = 0;
+                while tree(&ranges, &mut kept, works).0 != WorkerId(owner) {
+                    trees += 1;
+                    assert!(trees <= UNMEASURED + 1, "round {round}: {works:?}");
+                }
+            }
+        }
+    }
+}

@@ -180,7 +180,9 @@ impl std::fmt::Debug for CountLatch {
 }
 
 impl Latch for CountLatch {
-    unsafe fn open(this: NonNull<Self>, _worker: &WorkerCore) {
+    unsafe fn open(this: NonNull<Self>, worker: &WorkerCore) {
+        // Whoever waits may bring the next job at once.
+        worker.soon_looks();
         // SAFETY: the caller's contract.
         unsafe { CountLatch::end_one(this) };
     }

@@ -39,7 +39,7 @@ const MARGIN: usize = 8 << 10;
 /// What all threads of a pool share for this.
 pub(crate) struct Sharing {
     ranges: Ranges,
-    /// Whether worker 0 found nothing the last time that it looked: it will look again soon, or is woken.
+    /// Whether worker 0 found nothing the last time that it looked, or is about to look: it will look soon, or is woken.
     first_is_free: AtomicBool,
     seats: Box<[Seat]>,
 }
@@ -397,6 +397,16 @@ impl WorkerCore {
             }
         }
         found
+    }
+
+    /// A job that a thread outside waits for ends on this worker. If that is worker 0, and it waits for nothing, it looks for jobs next.
+    pub(super) fn soon_looks(&self) {
+        if self.id == WorkerId(0)
+            && let Some(sharing) = self.sharing()
+            && self.forks.share.waits.get() == 0
+        {
+            sharing.first_is_free.store(true, Relaxed);
+        }
     }
 
     /// Takes and returns the oldest share mail of this worker.
