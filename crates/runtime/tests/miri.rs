@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use tanada_policy::registry;
 use tanada_runtime::{
-    Cancel, GraphError, Member, Pool, SGroup, Schedule, Scope, TGroup, TemplateBuilder,
+    Cancel, GraphError, Member, Pool, SGroup, Schedule, Scope, TGroup, TemplateBuilder, fork,
 };
 use tanada_topology::Topology;
 
@@ -266,4 +266,47 @@ fn failures() {
         });
         assert_eq!(stopped, Err(GraphError::Cancelled));
     });
+}
+
+/// The second closure of a fork and its result lie on a stack and are reached by an address, and what divides the workers is reached
+/// from there.
+#[test]
+fn forks() {
+    fn sum(begin: u64, end: u64) -> u64 {
+        if end - begin == 1 {
+            std::thread::yield_now();
+            return begin;
+        }
+        let middle = begin + (end - begin) / 2;
+        let (left, right) = fork::join(|| sum(begin, middle), || sum(middle, end));
+        left + right
+    }
+    for policy in ["near-steal", "near-steal+adws"] {
+        let pool = Pool::builder()
+            .topology(Topology::flat(0..2).expect("two hardware threads"))
+            .workers(3)
+            .policy(policy)
+            .build()
+            .expect("a pool");
+        fork::install(&pool, || {
+            for _ in 0..3 {
+                assert_eq!(sum(0, 12), 66);
+            }
+        });
+        let panic = catch_unwind(AssertUnwindSafe(|| {
+            fork::install(&pool, || {
+                fork::join(|| sum(0, 4), || panic!("as it should"))
+            });
+        }));
+        assert!(panic.is_err());
+        let mut words = vec![String::new(); 4];
+        fork::install(&pool, || {
+            fork::scope(|scope| {
+                for word in &mut words {
+                    scope.spawn(|_| word.push_str("here"));
+                }
+            });
+        });
+        assert!(words.iter().all(|word| word == "here"));
+    }
 }
