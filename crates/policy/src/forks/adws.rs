@@ -233,6 +233,8 @@ pub struct Division {
     was_known: bool,
     /// Whether nothing has been learnt since by which the next such fork would be divided in another way.
     is_steady: bool,
+    /// Whether the closures are measured.
+    is_measured: bool,
     /// How often a tree that begins with this fork was begun again since it was measured.
     unmeasured: u32,
     /// The closures, in the order of the works.
@@ -364,6 +366,7 @@ impl Ranges {
             true => (self.after(now), division.unmeasured == UNMEASURED),
             false => (now, parent.is_measured()),
         };
+        division.is_measured = measured;
         division.unmeasured = if measured { 0 } else { division.unmeasured + 1 };
         for branch in &division.branches {
             branch.now.again(tree, measured);
@@ -430,6 +433,7 @@ impl Ranges {
             measures: !said,
             was_known,
             is_steady: true,
+            is_measured: branch.is_measured(),
             unmeasured: 0,
             branches,
             parts,
@@ -439,12 +443,12 @@ impl Ranges {
     /// The closures of `division` have ended: what was measured of them is part of the closure that forked them, and decides how the next
     /// such fork is divided.
     pub fn learn(&self, division: &mut Division) {
+        if !division.is_measured {
+            return;
+        }
         let Some(parent) = division.branches[0].parent.as_ref() else {
             return;
         };
-        if !parent.is_measured() {
-            return;
-        }
         let measured = division.branches.iter();
         let measured: Each<u64> = measured.map(|one| one.now.work.load(Relaxed)).collect();
         if parent.parent.is_some() {
@@ -480,7 +484,9 @@ impl Ranges {
 
     /// The closure of `branch` has ended, and all that it forked.
     pub fn end(&self, branch: &Branch) {
-        if let Some(phases) = branch.learnt() {
+        if branch.is_measured()
+            && let Some(phases) = branch.learnt()
+        {
             self.remember(branch.key, Learnt::Phases(phases));
         }
         branch.now.ended.store(true, Release);
@@ -743,10 +749,10 @@ impl Place {
         Reach::Anything
     }
 
-    /// The worker is where it was `before` it began a tree.
-    pub fn come_back(&mut self, before: Place) {
+    /// The worker is where it was `before` it began a tree. Returns where it was in that.
+    pub fn come_back(&mut self, before: Place) -> Place {
         let seen = self.seen.max(before.seen);
-        *self = Place { seen, ..before };
+        std::mem::replace(self, Place { seen, ..before })
     }
 
     /// The worker belongs to the next closure further out from now on.

@@ -15,7 +15,7 @@
 //! worker's mail: near the end of a stack, nothing is dealt out. Nor is it by a worker that waits further out, else trees would nest on it
 //! without end, nor by a lightweight thread, which would leave its branch to the next one.
 
-use super::reach::Base;
+use super::reach::{self, Base};
 use crate::pool::PoolShared;
 use crate::worker::WorkerCore;
 use std::cell::{Cell, RefCell};
@@ -32,6 +32,9 @@ const PATIENCE: u32 = 64;
 
 /// Forks that a worker keeps, at most.
 const FORKS: usize = 32;
+
+/// Branches that a worker keeps, at most.
+const BRANCHES: usize = 4;
 
 /// Bytes of stack between a fork and the place below it where a wait looks whether the stack is used up, at most.
 const MARGIN: usize = 8 << 10;
@@ -59,7 +62,9 @@ pub(super) struct ShareLocal {
     place: RefCell<Place>,
     /// What it runs; `None`: nothing, or a closure outside of all trees.
     inside: RefCell<Option<Rc<Inside>>>,
-    /// When it began to run that, or what was measured last.
+    /// Branches of trees that are begun again and again, which have ended: the counts of references lie on lines that others want.
+    ended: RefCell<Vec<Rc<Inside>>>,
+    /// When it began to run what it runs, if that is measured.
     since: Cell<u64>,
     /// Searches in vain.
     vain: Cell<u32>,
@@ -104,6 +109,8 @@ pub(super) struct Divided {
     branch: Arc<Branch>,
     /// Of a fork that begins a tree, because the closure that forks is inside of none: where the worker belonged before.
     before: Option<Place>,
+    /// Where the worker belonged when it ended the tree the last time.
+    there: Place,
 }
 
 /// A worker waits until this is dropped.
@@ -223,10 +230,11 @@ impl WorkerCore {
                 works,
                 branch,
                 before: None,
+                there: Place::default(),
             })
         });
         if above.is_none() {
-            fork.before = Some(local.place.take());
+            fork.before = Some(local.place.replace(std::mem::take(&mut fork.there)));
         }
         Some(Fork::Divided(fork))
     }
@@ -310,12 +318,8 @@ impl WorkerCore {
             true => self.forks.share.place.borrow_mut().begin(branch),
             false => branch.stolen(),
         }
-        let inside = Inside {
-            branch: branch.clone(),
-            is_wide: is_own && branch.is_wide(),
-            depth: branch.depth(),
-        };
-        self.enters(Some(Rc::new(inside)), Some(branch))
+        let inside = self.forks.share.inside_of(branch, is_own);
+        self.enters(Some(inside), Some(branch))
     }
 
     /// This worker begins something outside of all trees.
@@ -341,10 +345,8 @@ impl WorkerCore {
         });
         let local = &self.forks.share;
         // Threads of one worker do not end in the order in which they begin.
-        let before = self.current_thread().is_none().then(|| {
-            local.measure(self.forks.reach.now());
-            local.inside.replace(inside)
-        });
+        let before = self.current_thread().is_none();
+        let before = before.then(|| local.change(inside, &self.forks.reach));
         Running {
             worker: self,
             before,
@@ -363,7 +365,7 @@ impl WorkerCore {
         let local = &self.forks.share;
         if let Some(before) = divided.before.take() {
             sharing.ranges.end(&divided.branch);
-            local.place.borrow_mut().come_back(before);
+            divided.there = local.place.borrow_mut().come_back(before);
         }
         local.keep(divided);
     }
@@ -406,6 +408,18 @@ impl WorkerCore {
             && self.forks.share.waits.get() == 0
         {
             sharing.first_is_free.store(true, Relaxed);
+        }
+    }
+
+    /// Waits for the time of so many `pauses`, or until `is_due` returns true or there is share mail for this worker.
+    #[inline]
+    pub(crate) fn pause(&self, pauses: u32, is_due: impl Fn() -> bool) {
+        let seat = (self.sharing()).map(|sharing| &sharing.seats[self.id.index()]);
+        for _ in 0..pauses {
+            if is_due() || seat.is_some_and(|seat| !seat.first.is_empty()) {
+                return;
+            }
+            std::hint::spin_loop();
         }
     }
 
@@ -490,12 +504,47 @@ impl ShareLocal {
         kept.push(fork);
     }
 
-    /// Adds the time from the last measurement until `now` to the branch that the worker runs.
-    fn measure(&self, now: u64) {
-        let time = now.saturating_sub(self.since.replace(now));
-        if let Some(inside) = &*self.inside.borrow() {
-            inside.branch.worked(time);
+    /// Returns the inside of `branch`, whose owner `is_own`: this worker.
+    fn inside_of(&self, branch: &Arc<Branch>, is_own: bool) -> Rc<Inside> {
+        let is_wide = is_own && branch.is_wide();
+        let mut ended = self.ended.borrow_mut();
+        let is_it = |one: &Rc<Inside>| Arc::ptr_eq(&one.branch, branch) && one.is_wide == is_wide;
+        match ended.iter().position(is_it) {
+            Some(at) => ended.swap_remove(at),
+            None => Rc::new(Inside {
+                branch: branch.clone(),
+                is_wide,
+                depth: branch.depth(),
+            }),
         }
+    }
+
+    /// Keeps `inside`, which has ended, if it is likely to begin again.
+    fn keep_inside(&self, inside: Option<Rc<Inside>>) {
+        let Some(inside) = inside.filter(|inside| !inside.branch.is_measured()) else {
+            return;
+        };
+        let mut ended = self.ended.borrow_mut();
+        if ended.len() == BRANCHES {
+            ended.remove(0);
+        }
+        ended.push(inside);
+    }
+
+    /// The worker runs something in `to` from now on. Returns in what it ran something before, whose time is measured.
+    fn change(&self, to: Option<Rc<Inside>>, clock: &reach::Reach) -> Option<Rc<Inside>> {
+        let is_measured = |inside: &Rc<Inside>| inside.branch.is_measured();
+        let starts = to.as_ref().is_some_and(is_measured);
+        let from = self.inside.replace(to);
+        let ends = from.as_ref().filter(|from| is_measured(from));
+        if starts || ends.is_some() {
+            let now = clock.now();
+            let time = now.saturating_sub(self.since.replace(now));
+            if let Some(ends) = ends {
+                ends.branch.worked(time);
+            }
+        }
+        from
     }
 }
 
@@ -510,8 +559,8 @@ impl Drop for Running<'_> {
         self.worker.end_if_forked();
         let local = &self.worker.forks.share;
         if let Some(before) = self.before.take() {
-            local.measure(self.worker.forks.reach.now());
-            local.inside.replace(before);
+            let ended = local.change(before, &self.worker.forks.reach);
+            local.keep_inside(ended.filter(|_| self.ends.is_some()));
         }
         if let (Some(branch), Some(sharing)) = (self.ends.take(), self.worker.sharing()) {
             sharing.ranges.end(branch);

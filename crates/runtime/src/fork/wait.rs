@@ -156,7 +156,7 @@ impl WorkerCore {
                 if round % 8 == 7 || pool.is_oversubscribed() {
                     parking::yield_now();
                 }
-                (0..PAUSES).for_each(|_| std::hint::spin_loop());
+                self.pause(PAUSES, || flag.is_open());
                 continue;
             }
             if self.is_on_top() {

@@ -263,7 +263,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 if round % 8 == 7 || self.core.pool.is_oversubscribed() {
                     std::thread::yield_now();
                 }
-                (0..SEARCH_PAUSES).for_each(|_| std::hint::spin_loop());
+                self.core.pause(SEARCH_PAUSES, || false);
                 if self.core.is_called() {
                     continue 'search;
                 }
