@@ -62,6 +62,10 @@ pub(super) struct ShareLocal {
     place: RefCell<Place>,
     /// What it runs; `None`: nothing, or a closure outside of all trees.
     inside: RefCell<Option<Rc<Inside>>>,
+    /// The same, if that branch is not wide. A fork looks here and at `tag`, and not at further lines.
+    narrow: Cell<Option<NonNull<Inside>>>,
+    /// What queues say of the forks there; `None`: no branch has begun.
+    tag: Cell<Option<u16>>,
     /// Branches of trees that are begun again and again, which have ended: the counts of references lie on lines that others want.
     ended: RefCell<Vec<Rc<Inside>>>,
     /// When it began to run what it runs, if that is measured.
@@ -85,8 +89,6 @@ pub(super) struct Inside {
     branch: Arc<Branch>,
     /// Whether forks divide the branch's share.
     is_wide: bool,
-    /// The branch's depth: to look there is to load another line.
-    depth: u16,
 }
 
 /// What becomes of one fork.
@@ -262,12 +264,10 @@ impl WorkerCore {
     /// Returns `job`, which this worker queues, with the depth of the branch in which it was made.
     #[inline]
     pub(super) fn tagged(&self, job: Ready) -> Ready {
-        if self.sharing().is_none() {
-            return job;
+        match self.forks.share.tag.get() {
+            None => job,
+            Some(tag) => job.with_digest(tag),
         }
-        let inside = self.forks.share.inside.borrow();
-        let depth = inside.as_ref().map_or(0, |inside| inside.depth);
-        job.with_digest(tag(depth, false))
     }
 
     /// The first closure of `fork` begins on this worker.
@@ -292,9 +292,8 @@ impl WorkerCore {
     /// can be where it is made: what is returned is live until that closure has ended. A lightweight thread may outlive the closure.
     #[inline]
     pub(super) fn only_inside(&self) -> Option<NonNull<Inside>> {
-        let now = self.forks.share.inside.borrow();
-        let now = now.as_ref().filter(|now| !now.is_wide)?;
-        (self.current_thread().is_none()).then(|| NonNull::from(&**now))
+        let narrow = self.forks.share.narrow.get();
+        narrow.filter(|_| self.current_thread().is_none())
     }
 
     /// Returns whether this worker runs inside of the branch `within`, as it does if nobody has taken the second closure of a fork there.
@@ -469,7 +468,6 @@ impl Inside {
         Rc::new(Inside {
             branch: self.branch.clone(),
             is_wide: false,
-            depth: self.depth,
         })
     }
 }
@@ -514,7 +512,6 @@ impl ShareLocal {
             None => Rc::new(Inside {
                 branch: branch.clone(),
                 is_wide,
-                depth: branch.depth(),
             }),
         }
     }
@@ -535,6 +532,10 @@ impl ShareLocal {
     fn change(&self, to: Option<Rc<Inside>>, clock: &reach::Reach) -> Option<Rc<Inside>> {
         let is_measured = |inside: &Rc<Inside>| inside.branch.is_measured();
         let starts = to.as_ref().is_some_and(is_measured);
+        let narrow = to.as_deref().filter(|to| !to.is_wide);
+        self.narrow.set(narrow.map(NonNull::from));
+        let depth = to.as_ref().map_or(0, |to| to.branch.depth());
+        self.tag.set(Some(tag(depth, false)));
         let from = self.inside.replace(to);
         let ends = from.as_ref().filter(|from| is_measured(from));
         if starts || ends.is_some() {
