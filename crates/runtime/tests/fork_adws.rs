@@ -18,13 +18,19 @@ fn turns(workers: u16, seed: u64) -> Pool {
     pool.replay(&Replay::seed(seed)).build().expect("a pool")
 }
 
-/// Calls `leaf` with each number below `end` from `begin` on.
+/// Calls `leaf` with each number below `end` from `begin` on. The work of a leaf is said: the time that one takes which waits for others
+/// is no measure of it, and may confirm any border.
 fn each(begin: usize, end: usize, leaf: &(impl Fn(usize) + Sync)) {
     if end - begin == 1 {
         return leaf(begin);
     }
     let middle = begin + (end - begin) / 2;
-    fork::join(|| each(begin, middle, leaf), || each(middle, end, leaf));
+    let works = [middle - begin, end - middle].map(|leaves| leaves as u64);
+    fork::join_works(
+        works,
+        || each(begin, middle, leaf),
+        || each(middle, end, leaf),
+    );
 }
 
 /// Runs `leaves` leaves, each of which waits until all have begun, and returns the workers.
