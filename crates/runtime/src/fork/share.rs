@@ -198,14 +198,9 @@ impl WorkerCore {
 
     /// Returns what becomes of a fork of this worker, whose closures have the works `works` (0 and 0: not known) and the code `code`;
     /// `None` if it is an ordinary fork outside of all trees.
-    #[inline]
-    pub(super) fn share(&self, code: usize, works: [u64; 2]) -> Option<Fork> {
-        let sharing = self.sharing()?;
-        self.shared(sharing, code as u64, works)
-    }
-
     #[cold]
-    fn shared(&self, sharing: &Sharing, code: u64, works: [u64; 2]) -> Option<Fork> {
+    pub(super) fn share(&self, code: usize, works: [u64; 2]) -> Option<Fork> {
+        let (sharing, code) = (self.sharing()?, code as u64);
         self.end_if_forked();
         let local = &self.forks.share;
         let may_deal = || {
@@ -215,9 +210,7 @@ impl WorkerCore {
         };
         let above = match &*local.inside.borrow() {
             Some(inside) if inside.is_wide && may_deal() => Some(inside.branch.clone()),
-            Some(inside) => {
-                return Some(Fork::Within(inside.narrow()));
-            }
+            Some(inside) => return Some(Fork::Within(inside.narrow())),
             None if may_deal() => None,
             None => return None,
         };
