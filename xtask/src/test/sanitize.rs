@@ -80,6 +80,10 @@ const ADDRESS: Sanitizer = Sanitizer {
         "payload_panics",
         // It forgets the handle of a thread.
         "a_panic_of_one_is_seen",
+        // The memory of tasks is the process's, as is what the loader maps, for which the second one has a leaked table.
+        "blocks_come_back",
+        "blocks_do_not_overlap",
+        "functions_end_where",
         // They measure their stack: the sanitizer keeps variables elsewhere.
         "at_the_end_of_its_stack",
         "deep_and_narrow",
