@@ -15,6 +15,8 @@
 //!   further out only once the closure has ended, or if its last fork is under way and `TRIES` searches were in vain. So between two forks
 //!   of a closure (phases that touch the same data) its workers stay with it.
 //! - Which fork is a closure's last is learnt: the one that was the last before.
+//! - A tree that is begun again on its kept forks ([`Ranges::again`]) is measured once in `UNMEASURED` + 1 times. So borders follow work that
+//!   moves with that delay; a tree that is divided in another way is measured.
 //! - No closure below depth `DEEPEST` is wide, so a tree with all of its work on one side is not divided for ever.
 //!
 //! # Cost
@@ -44,7 +46,7 @@ const SNAP: u64 = WHOLE * 3 / 10;
 /// As far as measurements must move a border to move it, in parts of a worker: 0.3.
 const STEADY: f64 = 0.3;
 
-/// So many times a tree is begun again before it is measured again, if the last measurement moved no border.
+/// Times that a tree is begun again without a measurement, after one that moved no border.
 const UNMEASURED: u32 = 7;
 
 /// Searches in vain after which a worker looks further out.
@@ -191,7 +193,7 @@ struct Now {
     phase: AtomicU32,
     /// Whether it has ended, or needs none of the workers that share it: one of them has stolen it.
     ended: AtomicBool,
-    /// Whether it is measured.
+    /// Whether the closure is measured, and all that it forks.
     measured: AtomicBool,
     /// What was measured of it, and of all that it forked and that has ended.
     work: AtomicU64,
@@ -749,7 +751,7 @@ impl Place {
         Reach::Anything
     }
 
-    /// The worker is where it was `before` it began a tree. Returns where it was in that.
+    /// The worker is where it was `before` it began a tree. Returns where it was in the tree.
     pub fn come_back(&mut self, before: Place) -> Place {
         let seen = self.seen.max(before.seen);
         std::mem::replace(self, Place { seen, ..before })

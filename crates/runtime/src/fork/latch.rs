@@ -181,7 +181,7 @@ impl std::fmt::Debug for CountLatch {
 
 impl Latch for CountLatch {
     unsafe fn open(this: NonNull<Self>, worker: &WorkerCore) {
-        // Whoever waits may bring the next job at once.
+        // The thread that waits may bring the next job at once.
         worker.soon_looks();
         // SAFETY: the caller's contract.
         unsafe { CountLatch::end_one(this) };

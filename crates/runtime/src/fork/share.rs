@@ -62,11 +62,12 @@ pub(super) struct ShareLocal {
     place: RefCell<Place>,
     /// What it runs; `None`: nothing, or a closure outside of all trees.
     inside: RefCell<Option<Rc<Inside>>>,
-    /// The same, if that branch is not wide. A fork looks here and at `tag`, and not at further lines.
+    /// The address of `inside`, if that branch is not wide. A fork looks here and at `tag`, and not at further lines.
     narrow: Cell<Option<NonNull<Inside>>>,
-    /// What queues say of the forks there; `None`: no branch has begun.
+    /// What queues say of the forks in `inside`; `None`: no branch has begun.
     tag: Cell<Option<u16>>,
-    /// Branches of trees that are begun again and again, which have ended: the counts of references lie on lines that others want.
+    /// Branches that have ended, of trees that are begun again and again. To drop them and clone them again is to write counts of references,
+    /// which lie on lines that other workers want.
     ended: RefCell<Vec<Rc<Inside>>>,
     /// When it began to run what it runs, if that is measured.
     since: Cell<u64>,
@@ -403,7 +404,7 @@ impl WorkerCore {
         }
     }
 
-    /// Waits for the time of so many `pauses`, or until `is_due` returns true or there is share mail for this worker.
+    /// Waits for the time of `pauses` pauses, or until `is_due` returns true or there is share mail for this worker.
     #[inline]
     pub(crate) fn pause(&self, pauses: u32, is_due: impl Fn() -> bool) {
         let seat = (self.sharing()).map(|sharing| &sharing.seats[self.id.index()]);
@@ -495,7 +496,7 @@ impl ShareLocal {
         kept.push(fork);
     }
 
-    /// Returns the inside of `branch`, whose owner `is_own`: this worker.
+    /// Returns what a closure of `branch` runs in. The branch is this worker's if `is_own`.
     fn inside_of(&self, branch: &Arc<Branch>, is_own: bool) -> Rc<Inside> {
         let is_wide = is_own && branch.is_wide();
         let mut ended = self.ended.borrow_mut();
@@ -521,7 +522,8 @@ impl ShareLocal {
         ended.push(inside);
     }
 
-    /// The worker runs something in `to` from now on. Returns in what it ran something before, whose time is measured.
+    /// The worker runs a closure in `to` from now on. Adds the time since the last change to the branch that the worker ran, if that is
+    /// measured, and returns that one.
     fn change(&self, to: Option<Rc<Inside>>, clock: &reach::Reach) -> Option<Rc<Inside>> {
         let is_measured = |inside: &Rc<Inside>| inside.branch.is_measured();
         let starts = to.as_ref().is_some_and(is_measured);
