@@ -6,6 +6,11 @@
 //! forks twice as far below the base from now on; if they come closer than `SHORT` on average, half as far. A recursion whose leaves are
 //! long keeps all of its forks after some such steps.
 //!
+//! # A worker's own share
+//! Under a policy that divides the workers, others come for a worker's forks only when they have ended their own shares, which end at about
+//! the same time. Until then a kept fork is of no use. So inside of a branch of one worker forks are kept next to the base only, and the
+//! clock is not read. A worker that has ended its share asks as any hungry one does, and all forks are kept from then on.
+//!
 //! # Many kept forks
 //! A recursion that is deep on one side has to keep all of its forks ([`demand`](super::demand)): they pile up in the deque while it goes
 //! down. One that goes down and up again, deep in an unbalanced tree, keeps many as well, but the next ones *churn*: the worker takes them
@@ -41,6 +46,8 @@ pub struct Reach {
     base: (Cell<usize>, Cell<u64>),
     /// Bytes of stack below the base in which forks are kept.
     near: Cell<usize>,
+    /// Whether it is `NEAR` for now, whatever `near` says.
+    narrow: Cell<bool>,
     /// When the worker has looked at the clock last.
     last: Cell<u64>,
     /// When it has begun to count.
@@ -74,6 +81,7 @@ impl Reach {
             rate,
             base: Default::default(),
             near: Cell::new(NEAR),
+            narrow: Cell::new(false),
             last: Cell::new(0),
             since: Cell::new(0),
             count: Cell::new(0),
@@ -168,8 +176,15 @@ impl Reach {
     /// Returns the address down to which forks are kept; `None` without a base.
     #[inline]
     pub(super) fn limit(&self) -> Option<usize> {
-        let sp = self.base.0.get();
-        (sp != 0).then(|| sp.saturating_sub(self.near.get()).max(1))
+        let (sp, near) = (self.base.0.get(), self.near.get());
+        let near = if self.narrow.get() { NEAR } else { near };
+        (sp != 0).then(|| sp.saturating_sub(near).max(1))
+    }
+
+    /// The worker begins a closure whose forks are [its own](self#a-workers-own-share) if `is_narrow`, else another one.
+    #[inline]
+    pub(super) fn set_narrow(&self, is_narrow: bool) {
+        self.narrow.set(is_narrow);
     }
 
     /// The worker keeps a fork near its base. Returns the limit, if it is another one now.
@@ -177,6 +192,7 @@ impl Reach {
     pub(super) fn keep(&self) -> Option<usize> {
         match self.rate {
             0 => None,
+            _ if self.narrow.get() => None,
             _ => self.keep_at(ticks()),
         }
     }

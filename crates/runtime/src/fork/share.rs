@@ -529,6 +529,7 @@ impl ShareLocal {
         let starts = to.as_ref().is_some_and(is_measured);
         let narrow = to.as_deref().filter(|to| !to.is_wide);
         self.narrow.set(narrow.map(NonNull::from));
+        clock.set_narrow(narrow.is_some());
         let depth = to.as_ref().map_or(0, |to| to.branch.depth());
         self.tag.set(Some(tag(depth, false)));
         let from = self.inside.replace(to);
