@@ -15,9 +15,8 @@
 //!   further out only once the closure has ended, or if its last fork is under way and `TRIES` searches were in vain. So between two forks
 //!   of a closure (phases that touch the same data) its workers stay with it.
 //! - Which fork is a closure's last is learnt: the one that was the last before.
-//! - A tree that is begun again on its kept forks ([`Ranges::again`]) is measured once in `UNMEASURED` + 1 times. So borders follow work that
-//!   moves with that delay; a tree that is divided in another way is measured.
-//! - No closure below depth `DEEPEST` is wide, so a tree with all of its work on one side is not divided for ever.
+//! - A tree that is begun again on its kept forks ([`Ranges::again`]) is measured once in `UNMEASURED` + 1 times. So borders follow work
+//!   that moves with that delay; a tree that is divided in another way is measured.
 //!
 //! # Cost
 //! A [`Branch`] for each closure that a wide one forks, about twice as many as workers for each walk of an even tree, at most `DEEPEST`

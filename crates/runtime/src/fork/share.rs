@@ -66,8 +66,8 @@ pub(super) struct ShareLocal {
     narrow: Cell<Option<NonNull<Inside>>>,
     /// What queues say of the forks in `inside`; `None`: no branch has begun.
     tag: Cell<Option<u16>>,
-    /// Branches that have ended, of trees that are begun again and again. To drop them and clone them again is to write counts of references,
-    /// which lie on lines that other workers want.
+    /// Branches that have ended, of trees that are begun again and again. To drop them and clone them again is to write counts of
+    /// references, which lie on lines that other workers want.
     ended: RefCell<Vec<Rc<Inside>>>,
     /// When it began to run what it runs, if that is measured.
     since: Cell<u64>,
