@@ -16,7 +16,8 @@
 //!   of a closure (phases that touch the same data) its workers stay with it.
 //! - Which fork is a closure's last is learnt: the one that was the last before.
 //! - A tree that is begun again on its kept forks ([`Ranges::again`]) is measured once in `UNMEASURED` + 1 times. So borders follow work
-//!   that moves with that delay; a tree that is divided in another way is measured.
+//!   that moves with that delay, those of inner forks once a level.
+//! - No closure below depth `DEEPEST` is wide, so a tree with all of its work on one side is not divided for ever.
 //!
 //! # Cost
 //! A [`Branch`] for each closure that a wide one forks, about twice as many as workers for each walk of an even tree, at most `DEEPEST`
@@ -45,7 +46,7 @@ const SNAP: u64 = WHOLE * 3 / 10;
 /// As far as measurements must move a border to move it, in parts of a worker: 0.3.
 const STEADY: f64 = 0.3;
 
-/// Times that a tree is begun again without a measurement, after one that moved no border.
+/// Times that a tree is begun again without a measurement, after one that moved no border of the root's fork.
 const UNMEASURED: u32 = 7;
 
 /// Searches in vain after which a worker looks further out.
