@@ -6,16 +6,21 @@
 use std::collections::BTreeMap;
 use tanada_runtime::{Pool, Recorded, Recorder, TemplateBuilder};
 
-/// The time of each task, by name and index, and in the order of the runs.
-fn times(recorded: &Recorded) -> BTreeMap<(&'static str, u64), Vec<u64>> {
+/// Start and end of each task, by name and index, and in the order of the runs.
+fn times(recorded: &Recorded) -> BTreeMap<(&'static str, u64), Vec<[u64; 2]>> {
     let mut tasks = recorded.tasks.clone();
     tasks.sort_by_key(|task| task.start_ns);
-    let mut times: BTreeMap<_, Vec<u64>> = BTreeMap::new();
+    let mut times: BTreeMap<_, Vec<[u64; 2]>> = BTreeMap::new();
     for task in tasks {
-        let time = task.end_ns - task.start_ns;
+        let time = [task.start_ns, task.end_ns];
         times.entry((task.name, task.index)).or_default().push(time);
     }
     times
+}
+
+/// The time of a task that waits for those that ended at `before`: some starts were not read, and may be too early.
+fn time([start, end]: [u64; 2], before: impl Iterator<Item = u64>) -> u64 {
+    end - before.fold(start, u64::max).min(end)
 }
 
 fn work(i: u64) {
@@ -79,28 +84,39 @@ where
         times(&recorded),
         recorded.profile().expect("all was recorded"),
     );
-    let time = |name, i: usize, graph: usize| times[&(name, i as u64)][graph];
-    let mut base = 0;
+    let at = |name, i: usize, graph: usize| times[&(name, i as u64)][graph];
+    let (mut base, mut ended, mut work_ns) = (0, 0, 0);
     for graph in 0..2 {
-        let (mut begins, mut ends, mut last) = (Vec::new(), Vec::new(), base);
+        let (mut ends, mut last): (Vec<u64>, _) = (Vec::new(), base);
         for i in 0..TASKS as usize {
-            let before = [2, 3]
-                .into_iter()
-                .filter_map(|back| ends.get(i.checked_sub(back)?));
-            let begin = before.copied().fold(base, u64::max);
-            begins.push(begin);
-            ends.push(begin + time("task", i, graph));
+            let before = [2, 3].into_iter().filter_map(|back| i.checked_sub(back));
+            let begin = before.clone().map(|before| ends[before]);
+            let begin = begin.fold(base, u64::max);
+            let before = before.map(|before| at("task", before, graph)[1]);
+            let task = time(at("task", i, graph), before.chain([ended]));
+            ends.push(begin + task);
             last = last.max(ends[i]);
+            work_ns += task;
             if i % 2 == 0 {
-                last = last.max(begin + time("child", i, graph));
+                let child = time(at("child", i, graph), [ended].into_iter());
+                last = last.max(begin + child);
+                work_ns += child;
             }
         }
         base = last;
+        let all_ends = (0..TASKS as usize).map(|i| match i % 2 {
+            0 => at("task", i, graph)[1].max(at("child", i, graph)[1]),
+            _ => at("task", i, graph)[1],
+        });
+        ended = all_ends.max().expect("tasks");
     }
     assert_eq!(profile.span_ns, base);
     assert_eq!(profile.tasks, 2 * (TASKS + TASKS / 2));
+    assert_eq!(profile.work_ns, work_ns);
     // Ticks of the clock become nanoseconds by task here, and in one sum there.
-    assert!(profile.work_ns.abs_diff(recorded.totals.busy_ns) <= profile.tasks);
+    let all = recorded.tasks.iter();
+    let all: u64 = all.map(|task| task.end_ns - task.start_ns).sum();
+    assert!(all.abs_diff(recorded.totals.busy_ns) <= profile.tasks);
     assert_eq!(profile.path.iter().map(|part| part.ns).sum::<u64>(), base);
     for part in &profile.path {
         let line = part.line.expect("it is known");
@@ -142,15 +158,19 @@ fn templates(pool: &Pool, recorder: &Recorder) {
             times(&recorded),
             recorded.profile().expect("all was recorded"),
         );
-        let time = |i: usize, run: usize| times[&("node", i as u64)][run];
-        let mut base = 0;
+        let at = |i: usize, run: usize| times[&("node", i as u64)][run];
+        let (mut base, mut ended) = (0, 0);
         for run in 0..RUNS {
-            let mut ends = Vec::new();
+            let mut ends: Vec<u64> = Vec::new();
             for i in 0..30_usize {
-                let begin = i.checked_sub(1).map_or(base, |before| ends[before / 2]);
-                ends.push(begin + time(i, run));
+                let before = i.checked_sub(1).map(|before| before / 2);
+                let begin = before.map_or(base, |before| ends[before]);
+                let before = before.map(|before| at(before, run)[1]).into_iter();
+                ends.push(begin + time(at(i, run), before.chain([ended])));
             }
             base = ends.into_iter().max().expect("tasks");
+            let all_ends = (0..30).map(|i| at(i, run)[1]);
+            ended = all_ends.max().expect("tasks");
         }
         assert_eq!(profile.span_ns, base);
         assert_eq!(profile.tasks, 30 * RUNS as u64);
@@ -172,7 +192,7 @@ fn nested(pool: &Pool, recorder: &Recorder) {
     .expect("a graph");
     let recorded = recorder.take();
     let profile = recorded.profile().expect("all was recorded");
-    let whole = times(&recorded)[&("waits", 0)][0];
+    let whole = time(times(&recorded)[&("waits", 0)][0], [].into_iter());
     assert_eq!(
         (profile.tasks, profile.work_ns, profile.span_ns),
         (1, whole, whole)

@@ -249,7 +249,7 @@ pub(super) fn profile(tasks: &[RecordedTask], kept: &Kept) -> Profile {
     let notes = &kept.notes;
     let mut order: Vec<&RecordedTask> = tasks.iter().collect();
     // Ends were all read; some starts were not.
-    order.sort_unstable_by_key(|task| (task.end_ns, task.start_ns));
+    order.sort_unstable_by_key(|task| (task.end_ns, task.start_ns, task.number));
     let mut at_address: HashMap<usize, Vec<usize>> = HashMap::new();
     let mut executions: Vec<Execution<'_>> = Vec::with_capacity(order.len());
     for (number, &task) in order.iter().enumerate() {
@@ -334,13 +334,40 @@ pub(super) fn profile(tasks: &[RecordedTask], kept: &Kept) -> Profile {
             }
         }
     }
+    // The last ends in the graphs that one thread waits for, and in the runs of a room, in the order of both.
+    let (mut of_threads, mut of_rooms) = (BTreeMap::new(), BTreeMap::new());
+    for execution in &executions {
+        let end_ns = execution.task.end_ns;
+        if let Some(run) = execution.run {
+            reaches(&mut of_threads, (threads[&run], run), end_ns);
+        }
+        if let Some((room, number)) = execution.room {
+            reaches(&mut of_rooms, (room, number), end_ns);
+        }
+    }
     for at in 0..executions.len() {
         let execution = &executions[at];
         let ends = (execution.after.iter()).map(|&earlier| executions[earlier].task.end_ns);
+        let graph = execution.run.map(|run| (threads[&run], run));
+        let graph_before = graph.and_then(|(thread, run)| {
+            let mut before = of_threads.range((thread, 0)..(thread, run));
+            before.next_back().map(|(_, &end_ns)| end_ns)
+        });
+        let run_before = execution.room.and_then(|(room, number)| {
+            let mut before = of_rooms.range((room, 0)..(room, number));
+            before.next_back().map(|(_, &end_ns)| end_ns)
+        });
+        let ends = ends.chain(graph_before).chain(run_before);
         let start_ns = ends.fold(execution.start_ns, u64::max);
         executions[at].start_ns = start_ns.min(execution.task.end_ns);
     }
     longest(&mut executions, &threads)
+}
+
+/// Something with this key has ended at `end_ns`.
+fn reaches<K: Ord>(ends: &mut BTreeMap<K, u64>, key: K, end_ns: u64) {
+    let end = ends.entry(key).or_default();
+    *end = end_ns.max(*end);
 }
 
 /// Times that are known of the graphs that one thread waits for.
@@ -352,7 +379,8 @@ struct Serial {
     so_far: (u64, Option<usize>),
 }
 
-/// Finds the longest path, in the order of the starts, which respects all dependencies.
+/// Finds the longest path, in the order of the starts, which respects all dependencies. Of paths of one length it is the one that ends
+/// later: a task may take no time at all.
 fn longest(executions: &mut [Execution<'_>], threads: &BTreeMap<u64, usize>) -> Profile {
     let lines = LINES.lock().clone();
     let numbers: HashMap<u64, usize> = (executions.iter().enumerate())
@@ -368,8 +396,9 @@ fn longest(executions: &mut [Execution<'_>], threads: &BTreeMap<u64, usize>) -> 
         let execution = &executions[at];
         let Some(run) = execution.run else { continue };
         let mut begins = (0, None);
+        // Only what was reached before has an end: so no path is a circle, even if the clocks of two processors differ.
         let mut follows = |from: (u64, Option<usize>)| {
-            if from.0 > begins.0 {
+            if from.0 >= begins.0.max(1) {
                 begins = from;
             }
         };
@@ -400,7 +429,7 @@ fn longest(executions: &mut [Execution<'_>], threads: &BTreeMap<u64, usize>) -> 
         (execution.begins, execution.because) = begins;
         execution.ends = ends.0;
         let reached = |serial: Option<&mut Serial>| {
-            if let Some(serial) = serial.filter(|serial| serial.so_far.0 < ends.0) {
+            if let Some(serial) = serial.filter(|serial| serial.so_far.0 <= ends.0) {
                 serial.so_far = ends;
             }
         };
@@ -408,7 +437,7 @@ fn longest(executions: &mut [Execution<'_>], threads: &BTreeMap<u64, usize>) -> 
         reached(room.and_then(|(room, _)| rooms.get_mut(&room)));
         profile.tasks += 1;
         profile.work_ns += time;
-        if last.is_none_or(|last: usize| executions[last].ends < ends.0) {
+        if last.is_none_or(|last: usize| executions[last].ends <= ends.0) {
             last = Some(at);
         }
     }

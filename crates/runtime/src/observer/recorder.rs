@@ -293,9 +293,9 @@ impl Lane {
 ///
 /// [`Recorder::all`] and [`Recorder::sums`] leave the first of the two out if a worker takes a task from its own queue, or hands itself
 /// one, directly after the end of another. In the gap between the two it has released that task's successors and called the policy. One
-/// of 32 such gaps is measured, and the next 31 are taken to be as long. So a single start may be wrong by what gaps differ, and a task
-/// may have got a part of the gap before it. Ends are all read, and the sums of gaps and of bodies are right on average.
-/// [`Recorded::profile`] lets no task start before what it waits for has ended.
+/// of 32 such gaps is measured, and the next 31 are taken to be as long as the median of the last three. So a single start may be wrong
+/// by what gaps differ, and a task may have got a part of the gap before it. Ends are all read. The sums of gaps and of bodies are right
+/// but for the rare gap that is much longer. [`Recorded::profile`] lets no task start before what it waits for has ended.
 ///
 /// Pass a clone to [`PoolBuilder::observer`](crate::PoolBuilder::observer), and [`Recorder::take`] what was recorded from the original.
 #[derive(Clone)]
@@ -387,8 +387,7 @@ impl Observer for Recorder {
             started: None,
             around: Vec::new(),
             ended: None,
-            gap: 0,
-            left: 0,
+            gaps: Gaps::default(),
             number: u64::from(NUMBERS.fetch_add(1, Ordering::Relaxed)) << 40,
         }
     }
@@ -408,9 +407,7 @@ pub struct RecorderWorker {
     around: Vec<Started>,
     /// When the last outermost task ended, unless the worker has searched since.
     ended: Option<u64>,
-    /// The last gap between two tasks that was measured, in ticks, and how many more are taken to be as long.
-    gap: u64,
-    left: u32,
+    gaps: Gaps,
     /// The number of the last execution: that of the worker among all that were recorded, in the upper bits.
     number: u64,
 }
@@ -418,8 +415,33 @@ pub struct RecorderWorker {
 /// Numbers of recorded workers, from 1.
 static NUMBERS: AtomicU32 = AtomicU32::new(1);
 
-/// Gaps that are taken to be as long as one that was measured.
+/// Gaps that are taken to be as long as those that were measured.
 const LIKE: u32 = 31;
+
+/// Gaps between two tasks, in ticks.
+#[derive(Debug, Default)]
+struct Gaps {
+    /// The last three that were measured, and how many were in all.
+    last: [u64; 3],
+    measured: usize,
+    /// Their median, and how many more gaps are taken to be as long.
+    median: u64,
+    left: u32,
+}
+
+impl Gaps {
+    /// Takes in a measured gap. A single one in which another program ran does not change the median.
+    #[cold]
+    fn measured(&mut self, gap: u64) {
+        self.last[self.measured % 3] = gap;
+        self.measured += 1;
+        if self.measured >= 3 {
+            let mut sorted = self.last;
+            sorted.sort_unstable();
+            (self.median, self.left) = (sorted[1], LIKE);
+        }
+    }
+}
 
 /// A task that has started.
 #[derive(Debug)]
@@ -461,9 +483,9 @@ impl WorkerObserver for RecorderWorker {
         let before = self.ended.take();
         let near = matches!(origin, Origin::Own | Origin::Handed);
         let start = match before {
-            Some(before) if near && self.left > 0 => {
-                self.left -= 1;
-                before + self.gap
+            Some(before) if near && self.gaps.left > 0 => {
+                self.gaps.left -= 1;
+                before + self.gaps.median
             }
             _ => {
                 // In order, so that starts respect dependencies.
@@ -472,7 +494,7 @@ impl WorkerObserver for RecorderWorker {
                     && near
                     && !matches!(shared.keep, Keep::Those(_))
                 {
-                    (self.gap, self.left) = (now.saturating_sub(before), LIKE);
+                    self.gaps.measured(now.saturating_sub(before));
                 }
                 now
             }
