@@ -248,6 +248,48 @@ fn deep_and_narrow_recursions_end() {
 }
 
 #[test]
+fn a_job_from_outside_does_not_wait_for_a_long_closure() {
+    let pool = pool(2);
+    let small_jobs_before = || {
+        let (begun, ended) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (ran, before) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !begun.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+                let start = ran.load(Ordering::SeqCst);
+                let end = fork::install(&pool, || ran.load(Ordering::SeqCst));
+                before.store(end - start, Ordering::SeqCst);
+                ended.store(true, Ordering::SeqCst);
+            });
+            fork::install(&pool, || {
+                // The worker finds nothing and goes on: it does not look again before the closure has ended. The other one has small jobs
+                // to do meanwhile.
+                fork::yield_now();
+                let start = Instant::now();
+                fork::scope(|scope| {
+                    while !ended.load(Ordering::SeqCst) {
+                        scope.spawn(|_| _ = ran.fetch_add(1, Ordering::SeqCst));
+                        let is_busy = start.elapsed() > Duration::from_millis(1);
+                        begun.store(is_busy, Ordering::SeqCst);
+                        let next = Instant::now() + Duration::from_micros(2);
+                        while Instant::now() < next {
+                            std::hint::spin_loop();
+                        }
+                    }
+                });
+            });
+        });
+        before.into_inner()
+    };
+    let mut before: Vec<usize> = (0..21).map(|_| small_jobs_before()).collect();
+    before.sort_unstable();
+    // Many lie there if the system has not run a worker for long.
+    assert!(before[10] < 500, "{before:?}");
+}
+
+#[test]
 fn trees_from_outside_do_not_nest() {
     const TREES: usize = 4_000;
     for workers in [2, 4] {

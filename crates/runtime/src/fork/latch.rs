@@ -180,9 +180,7 @@ impl std::fmt::Debug for CountLatch {
 }
 
 impl Latch for CountLatch {
-    unsafe fn open(this: NonNull<Self>, worker: &WorkerCore) {
-        // The thread that waits may bring the next job at once.
-        worker.soon_looks();
+    unsafe fn open(this: NonNull<Self>, _worker: &WorkerCore) {
         // SAFETY: the caller's contract.
         unsafe { CountLatch::end_one(this) };
     }

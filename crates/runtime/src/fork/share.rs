@@ -30,10 +30,14 @@ use tanada_queues::{Mailbox, Ready, Slot};
 /// Searches in vain after which a worker looks further out: some ten microseconds.
 const PATIENCE: u32 = 64;
 
+/// Searches for which another worker than the first leaves a job from outside alone. The first worker may be about to look: a thread that
+/// waits for one job brings the next one as soon as that ends.
+const GRACE: u32 = 4;
+
 /// Forks that a worker keeps, at most.
 const FORKS: usize = 32;
 
-/// Branches that a worker keeps, at most.
+/// Branches that a worker keeps, at most. [`Ranges`] cannot use them for other trees meanwhile.
 const BRANCHES: usize = 4;
 
 /// Bytes of stack between a fork and the place below it where a wait looks whether the stack is used up, at most.
@@ -42,7 +46,7 @@ const MARGIN: usize = 8 << 10;
 /// What all threads of a pool share for this.
 pub(crate) struct Sharing {
     ranges: Ranges,
-    /// Whether worker 0 found nothing the last time that it looked, or is about to look: it will look soon, or is woken.
+    /// Whether worker 0 found nothing the last time that it looked: it will look again soon, or is woken.
     first_is_free: AtomicBool,
     seats: Box<[Seat]>,
 }
@@ -62,7 +66,9 @@ pub(super) struct ShareLocal {
     place: RefCell<Place>,
     /// What it runs; `None`: nothing, or a closure outside of all trees.
     inside: RefCell<Option<Rc<Inside>>>,
-    /// The address of `inside`, if that branch is not wide. A fork looks here and at `tag`, and not at further lines.
+    /// The address of `inside`, if that branch is not wide. A fork looks here and at `tag`, and not at further lines. It is live as long as
+    /// the closure that runs there: the `Rc` lies in `inside`, or in a [`Running`] further up on the worker's own stack, if that runs
+    /// something else meanwhile. A lightweight thread changes neither, and may go on when that closure has ended.
     narrow: Cell<Option<NonNull<Inside>>>,
     /// What queues say of the forks in `inside`; `None`: no branch has begun.
     tag: Cell<Option<u16>>,
@@ -73,6 +79,8 @@ pub(super) struct ShareLocal {
     since: Cell<u64>,
     /// Searches in vain.
     vain: Cell<u32>,
+    /// Searches that found nothing while a job from outside lay there.
+    left: Cell<u32>,
     /// How many waits lie below the top of the worker's stack.
     waits: Cell<u32>,
     /// Forks of this worker that have ended. The next one of the same code at the same place of the tree, or at a root, is made on the same
@@ -278,30 +286,31 @@ impl WorkerCore {
     pub(super) fn runs_second<'a>(&'a self, fork: Option<&'a Fork>) -> Option<Running<'a>> {
         match fork? {
             Fork::Divided(divided) => Some(self.begins(&divided.division.branches[1])),
-            Fork::Within(within) => (!self.is_inside(within)).then(|| self.runs_within(within)),
+            Fork::Within(within) => self.runs_within(within),
         }
     }
 
-    /// Returns the branch of which a fork of this worker is a part, if the fork divides nothing, and nothing but the closure that runs now
-    /// can be where it is made: what is returned is live until that closure has ended. A lightweight thread may outlive the closure.
+    /// Returns what a fork of this worker is inside of, if the fork divides nothing and no lightweight thread makes it. The result is live
+    /// until the closure that forks has ended.
     #[inline]
     pub(super) fn only_inside(&self) -> Option<NonNull<Inside>> {
         let narrow = self.forks.share.narrow.get();
         narrow.filter(|_| self.current_thread().is_none())
     }
 
-    /// Returns whether this worker runs inside of the branch `within`, as it does if nobody has taken the second closure of a fork there.
-    #[inline]
-    pub(super) fn is_inside(&self, within: &Inside) -> bool {
-        let now = self.forks.share.inside.borrow();
-        now.as_ref()
-            .is_some_and(|now| Arc::ptr_eq(&now.branch, &within.branch))
-    }
-
-    /// A closure inside of the branch `within`, which another worker has forked, begins on this worker.
+    /// The second closure of a fork inside of the branch `within` begins on this worker. `None` if the worker is there, as it is if no
+    /// other one has taken the closure.
     #[cold]
-    pub(super) fn runs_within(&self, within: &Inside) -> Running<'_> {
-        self.enters(Some(within.narrow()), None)
+    pub(super) fn runs_within(&self, within: &Inside) -> Option<Running<'_>> {
+        let is_there = |now: &Rc<Inside>| Arc::ptr_eq(&now.branch, &within.branch);
+        let is_there = self
+            .forks
+            .share
+            .inside
+            .borrow()
+            .as_ref()
+            .is_some_and(is_there);
+        (!is_there).then(|| self.enters(Some(within.narrow()), None))
     }
 
     /// A closure with the branch `branch` begins on this worker.
@@ -364,17 +373,17 @@ impl WorkerCore {
     }
 
     /// Takes and returns a closure for this worker: of its share mail, its own newest, one that it may steal, or one from outside. Those
-    /// from outside are worker 0's while it is free, so that trees begin on the same worker each time.
+    /// from outside are worker 0's for a while, a longer one if it is free, so that trees begin on the same worker each time.
     pub(super) fn find_shared(&self, sharing: &Sharing) -> Option<Ready> {
         let is_first = self.id == WorkerId(0);
-        let may_begin = is_first
-            || !sharing.first_is_free.load(Relaxed)
-            || self.forks.share.vain.get() >= PATIENCE;
         let found = self
             .pop_share(sharing)
             .or_else(|| self.pop_job())
             .or_else(|| self.steal_shared(sharing))
-            .or_else(|| may_begin.then(|| self.pop_injected()).flatten());
+            .or_else(|| {
+                let may_begin = is_first || self.may_begin(sharing);
+                may_begin.then(|| self.pop_injected()).flatten()
+            });
         if is_first && sharing.first_is_free.load(Relaxed) != found.is_none() {
             sharing.first_is_free.store(found.is_none(), Relaxed);
         }
@@ -394,14 +403,20 @@ impl WorkerCore {
         found
     }
 
-    /// A job that a thread outside waits for ends on this worker. If that is worker 0, and it waits for nothing, it looks for jobs next.
-    pub(super) fn soon_looks(&self) {
-        if self.id == WorkerId(0)
-            && let Some(sharing) = self.sharing()
-            && self.forks.share.waits.get() == 0
-        {
-            sharing.first_is_free.store(true, Relaxed);
-        }
+    /// Returns whether this worker, which is not the first, may take a job from outside now. A worker that finds other jobs between its
+    /// searches gets its turn, too.
+    fn may_begin(&self, sharing: &Sharing) -> bool {
+        let local = &self.forks.share;
+        let left = match self.pool().forks.has_injected() {
+            true => local.left.get().saturating_add(1),
+            false => 0,
+        };
+        local.left.set(left);
+        let grace = match sharing.first_is_free.load(Relaxed) {
+            true => PATIENCE,
+            false => GRACE,
+        };
+        left > grace || local.vain.get() >= PATIENCE
     }
 
     /// Waits for the time of `pauses` pauses, or until `is_due` returns true or there is share mail for this worker.
@@ -510,7 +525,7 @@ impl ShareLocal {
         }
     }
 
-    /// Keeps `inside`, which has ended, if it is likely to begin again.
+    /// Keeps `inside`, which has ended, if it is likely to begin again: a tree that was measured may be divided in another way.
     fn keep_inside(&self, inside: Option<Rc<Inside>>) {
         let Some(inside) = inside.filter(|inside| !inside.branch.is_measured()) else {
             return;

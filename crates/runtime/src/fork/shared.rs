@@ -190,9 +190,14 @@ impl ForkShared {
         self.has_mail(me) || self.has_jobs()
     }
 
+    /// Returns whether a job from outside lies there.
+    pub(super) fn has_injected(&self) -> bool {
+        !self.injected.is_empty()
+    }
+
     /// Returns whether some worker might find a job.
     pub(crate) fn has_jobs(&self) -> bool {
-        !self.injected.is_empty()
+        self.has_injected()
             || self.seats.iter().any(|seat| !seat.deque.is_empty())
             || self.sharing.as_ref().is_some_and(Sharing::has_mail)
     }

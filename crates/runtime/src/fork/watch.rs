@@ -101,7 +101,7 @@ impl Watch<'_> {
         match self {
             Watch::Within(inside) if worker.only_inside() == Some(*inside) => None,
             Watch::Within(inside) => {
-                // SAFETY: the closure that forks runs inside of it until this fork has ended (`only_inside`).
+                // SAFETY: it is live until the closure that forks has ended (`only_inside`), and the fork waits for this one before.
                 Some(Second::within(worker, unsafe { inside.as_ref() }))
             }
             Watch::More(more) => Some(more.second_begins(worker)),
@@ -114,7 +114,7 @@ impl<'a> Second<'a> {
     #[inline(never)]
     fn within(worker: &'a WorkerCore, inside: &Inside) -> Box<Self> {
         Box::new(Second {
-            _share: (!worker.is_inside(inside)).then(|| worker.runs_within(inside)),
+            _share: worker.runs_within(inside),
             _recorded: None,
         })
     }
