@@ -16,7 +16,7 @@
 //!   of a closure (phases that touch the same data) its workers stay with it.
 //! - Which fork is a closure's last is learnt: the one that was the last before.
 //! - A tree that is begun again on its kept forks ([`Ranges::again`]) is measured once in some `UNMEASURED` times, and the next time if
-//!   anything in it is new: a border that has moved, a fork or a number of forks that was not seen before.
+//!   anything in it is new: a border that has moved, a fork that was not seen before, another number of forks than the last time.
 //! - No closure below depth `DEEPEST` is wide, so a tree with all of its work on one side is not divided for ever.
 //!
 //! # Cost
@@ -56,7 +56,7 @@ const TRIES: u32 = 2;
 /// The depth below which no closure is wide: on one side of a tree there are about as many levels as parts of a worker can be told.
 const DEEPEST: u16 = 64;
 
-/// Forks and closures that are remembered, at most; further ones are divided evenly.
+/// Forks and closures that are remembered, at most: with one more, all are forgotten.
 const REMEMBERED: usize = 1 << 14;
 
 /// Closures that are kept to be used again, at most.
@@ -361,18 +361,18 @@ impl Ranges {
     }
 
     /// Begins the fork of `division` again, which has ended: a new tree if that was the fork of a root, else the fork that its closure
-    /// makes now. Returns false, and does nothing, if that fork is not the [next](Division::is_next), or is to be divided in another way
-    /// by what was learnt since.
+    /// makes now. Returns false if that fork is not the [next](Division::is_next), or is to be divided in another way by what was learnt
+    /// since: then the next tree is measured.
     pub fn again(&self, division: &mut Division) -> bool {
         let Some(parent) = division.branches[0].parent.as_ref() else {
             return false;
         };
         let (born, is_root) = (division.branches[0].born, parent.parent.is_none());
         // Other workers are to know of the only fork of a root that it is the last.
-        let is_due = division.is_next() && (!is_root || parent.phases == born);
+        let fits = division.is_next() && (!is_root || parent.phases == born);
         let mut branches = division.branches.iter();
-        if !is_due || !division.is_steady || branches.any(|one| one.learnt().is_some()) {
-            parent.has_news();
+        if !fits || !division.is_steady || branches.any(|one| one.learnt().is_some()) {
+            parent.asks();
             return false;
         }
         let now = parent.now.tree.load(Relaxed);
@@ -411,7 +411,7 @@ impl Ranges {
         let known = (!said).then(|| self.parts(key, works.len())).flatten();
         let was_known = known.is_some();
         if !said && !was_known && !branch.is_measured() {
-            branch.has_news();
+            branch.asks();
         }
         let parts = match (said, known) {
             (true, _) => works.iter().map(|work| *work as f64).collect(),
@@ -501,7 +501,7 @@ impl Ranges {
             self.remember(division.key, Learnt::Parts(parts.as_slice().into()));
         }
         if moves {
-            parent.has_news();
+            parent.asks();
         }
         division.was_known = true;
         division.is_steady = !moves;
@@ -519,9 +519,10 @@ impl Ranges {
 
     fn remember(&self, key: u64, what: Learnt) {
         let mut learnt = self.learnt.lock();
-        if learnt.len() < REMEMBERED || learnt.contains_key(&key) {
-            learnt.insert(key, what);
+        if learnt.len() == REMEMBERED && !learnt.contains_key(&key) {
+            learnt.clear();
         }
+        learnt.insert(key, what);
     }
 
     fn parts(&self, key: u64, closures: usize) -> Option<Arc<[f64]>> {
@@ -598,7 +599,7 @@ impl Branch {
     }
 
     /// The next tree of this one's root is to be measured.
-    fn has_news(&self) {
+    fn asks(&self) {
         let mut root = self;
         while let Some(parent) = &root.parent {
             root = parent;

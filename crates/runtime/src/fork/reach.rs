@@ -9,7 +9,7 @@
 //! # A worker's own share
 //! Under a policy that divides the workers, others come for a worker's forks only when they have ended their own shares, which end at about
 //! the same time. Until then a kept fork is of no use. So inside of a branch of one worker forks are kept next to the base only, and the
-//! clock is not read. A worker that has ended its share asks as any hungry one does, and all forks are kept from then on.
+//! time between them changes nothing. A worker that has ended its share asks as any hungry one does, and all forks are kept while it does.
 //!
 //! # Many kept forks
 //! A recursion that is deep on one side has to keep all of its forks ([`demand`](super::demand)): they pile up in the deque while it goes

@@ -46,7 +46,8 @@ const MARGIN: usize = 8 << 10;
 /// What all threads of a pool share for this.
 pub(crate) struct Sharing {
     ranges: Ranges,
-    /// Whether worker 0 found nothing the last time that it looked: it will look again soon, or is woken.
+    /// Whether worker 0 found nothing the last time that it looked. Then it looks again soon, or is woken, unless it did so inside of a
+    /// closure that goes on.
     first_is_free: AtomicBool,
     seats: Box<[Seat]>,
 }
@@ -67,10 +68,10 @@ pub(super) struct ShareLocal {
     /// What it runs; `None`: nothing, or a closure outside of all trees.
     inside: RefCell<Option<Rc<Inside>>>,
     /// The address of `inside`, if that branch is not wide. A fork looks here and at `tag`, and not at further lines. It is live as long as
-    /// the closure that runs there: the `Rc` lies in `inside`, or in a [`Running`] further up on the worker's own stack, if that runs
-    /// something else meanwhile. A lightweight thread changes neither, and may go on when that closure has ended.
+    /// the closure that runs there: the `Rc` lies in `inside`, or in a [`Running`] nearer to the top of the worker's own stack, if
+    /// that runs something else meanwhile. A lightweight thread changes neither, and may go on when that closure has ended.
     narrow: Cell<Option<NonNull<Inside>>>,
-    /// What queues say of the forks in `inside`; `None`: no branch has begun.
+    /// What queues say of the forks in `inside`; `None`: the worker has run nothing yet.
     tag: Cell<Option<u16>>,
     /// Branches that have ended, of trees that are begun again and again. To drop them and clone them again is to write counts of
     /// references, which lie on lines that other workers want.
@@ -79,9 +80,9 @@ pub(super) struct ShareLocal {
     since: Cell<u64>,
     /// Searches in vain.
     vain: Cell<u32>,
-    /// Searches that found nothing while a job from outside lay there.
+    /// Searches that found nothing while a job from outside lay there, since the last time that none did.
     left: Cell<u32>,
-    /// How many waits lie below the top of the worker's stack.
+    /// How many waits lie below the top of the worker's own stack.
     waits: Cell<u32>,
     /// Forks of this worker that have ended. The next one of the same code at the same place of the tree, or at a root, is made on the same
     /// memory, with no more stores than what changes.
@@ -125,7 +126,7 @@ pub(super) struct Divided {
 }
 
 /// A worker waits until this is dropped.
-pub(super) struct Waits<'a>(&'a Cell<u32>);
+pub(super) struct Waits<'a>(Option<&'a Cell<u32>>);
 
 /// A closure runs in a branch until this is dropped.
 pub(super) struct Running<'a> {
@@ -333,9 +334,12 @@ impl WorkerCore {
     /// This worker begins to wait, and runs other jobs meanwhile.
     #[inline]
     pub(super) fn waits_in_share(&self) -> Option<(Running<'_>, Waits<'_>)> {
-        let waits = &self.forks.share.waits;
         self.sharing().map(|_| {
-            waits.set(waits.get() + 1);
+            // A thread that waits leaves the worker's own stack to others.
+            let waits = (self.current_thread().is_none()).then_some(&self.forks.share.waits);
+            if let Some(waits) = waits {
+                waits.set(waits.get() + 1);
+            }
             (self.enters(None, None), Waits(waits))
         })
     }
@@ -382,7 +386,9 @@ impl WorkerCore {
             .or_else(|| self.steal_shared(sharing))
             .or_else(|| {
                 let may_begin = is_first || self.may_begin(sharing);
-                may_begin.then(|| self.pop_injected()).flatten()
+                let job = may_begin.then(|| self.pop_injected()).flatten()?;
+                self.forks.share.left.set(0);
+                Some(job)
             });
         if is_first && sharing.first_is_free.load(Relaxed) != found.is_none() {
             sharing.first_is_free.store(found.is_none(), Relaxed);
@@ -419,7 +425,7 @@ impl WorkerCore {
         left > grace || local.vain.get() >= PATIENCE
     }
 
-    /// Waits for the time of `pauses` pauses, or until `is_due` returns true or there is share mail for this worker.
+    /// Waits for the time of `pauses` pauses, or until `is_due` returns true or the first place of this worker's share mail is taken.
     #[inline]
     pub(crate) fn pause(&self, pauses: u32, is_due: impl Fn() -> bool) {
         let seat = (self.sharing()).map(|sharing| &sharing.seats[self.id.index()]);
@@ -562,7 +568,9 @@ impl ShareLocal {
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
+        if let Some(waits) = self.0 {
+            waits.set(waits.get() - 1);
+        }
     }
 }
 

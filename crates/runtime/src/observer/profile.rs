@@ -228,7 +228,7 @@ impl Profile {
 /// An execution, and what it follows.
 struct Execution<'a> {
     task: &'a RecordedTask,
-    /// When it started: as recorded, but not before what it waits for had ended.
+    /// When it started: as recorded, but see [`clip`].
     start_ns: u64,
     line: Line,
     /// The graph that a thread outside waits for; `None`: of a nested one, or not known.
@@ -334,40 +334,53 @@ pub(super) fn profile(tasks: &[RecordedTask], kept: &Kept) -> Profile {
             }
         }
     }
-    // The last ends in the graphs that one thread waits for, and in the runs of a room, in the order of both.
-    let (mut of_threads, mut of_rooms) = (BTreeMap::new(), BTreeMap::new());
-    for execution in &executions {
-        let end_ns = execution.task.end_ns;
-        if let Some(run) = execution.run {
-            reaches(&mut of_threads, (threads[&run], run), end_ns);
-        }
-        if let Some((room, number)) = execution.room {
-            reaches(&mut of_rooms, (room, number), end_ns);
+    clip(&mut executions);
+    longest(&mut executions, &threads)
+}
+
+/// Lets no execution start before what it waits for has ended, or its parent has started.
+fn clip(executions: &mut [Execution<'_>]) {
+    // The last ends in the runs of a room, which do not overlap.
+    let mut of_rooms: BTreeMap<(u64, usize), u64> = BTreeMap::new();
+    for execution in &*executions {
+        if let Some(run) = execution.room {
+            let end = of_rooms.entry(run).or_default();
+            *end = execution.task.end_ns.max(*end);
         }
     }
+    let numbers = numbers(executions);
     for at in 0..executions.len() {
         let execution = &executions[at];
         let ends = (execution.after.iter()).map(|&earlier| executions[earlier].task.end_ns);
-        let graph = execution.run.map(|run| (threads[&run], run));
-        let graph_before = graph.and_then(|(thread, run)| {
-            let mut before = of_threads.range((thread, 0)..(thread, run));
-            before.next_back().map(|(_, &end_ns)| end_ns)
-        });
         let run_before = execution.room.and_then(|(room, number)| {
             let mut before = of_rooms.range((room, 0)..(room, number));
             before.next_back().map(|(_, &end_ns)| end_ns)
         });
-        let ends = ends.chain(graph_before).chain(run_before);
-        let start_ns = ends.fold(execution.start_ns, u64::max);
+        let start_ns = ends.chain(run_before).fold(execution.start_ns, u64::max);
         executions[at].start_ns = start_ns.min(execution.task.end_ns);
     }
-    longest(&mut executions, &threads)
+    // Children of children: once more for each that has moved its own. Few do, since few starts are that wrong.
+    let mut has_moved = true;
+    while std::mem::take(&mut has_moved) {
+        for at in 0..executions.len() {
+            let execution = &executions[at];
+            let parent = numbers.get(&execution.parent);
+            let least = parent.map_or(0, |&parent| executions[parent].start_ns);
+            let least = least.min(execution.task.end_ns);
+            if execution.start_ns < least {
+                executions[at].start_ns = least;
+                has_moved = true;
+            }
+        }
+    }
 }
 
-/// Something with this key has ended at `end_ns`.
-fn reaches<K: Ord>(ends: &mut BTreeMap<K, u64>, key: K, end_ns: u64) {
-    let end = ends.entry(key).or_default();
-    *end = end_ns.max(*end);
+/// Returns the places of the executions by their numbers.
+fn numbers(executions: &[Execution<'_>]) -> HashMap<u64, usize> {
+    let numbers = executions.iter().enumerate();
+    numbers
+        .map(|(at, execution)| (execution.task.number, at))
+        .collect()
 }
 
 /// Times that are known of the graphs that one thread waits for.
@@ -383,9 +396,7 @@ struct Serial {
 /// later: a task may take no time at all.
 fn longest(executions: &mut [Execution<'_>], threads: &BTreeMap<u64, usize>) -> Profile {
     let lines = LINES.lock().clone();
-    let numbers: HashMap<u64, usize> = (executions.iter().enumerate())
-        .map(|(at, execution)| (execution.task.number, at))
-        .collect();
+    let numbers = numbers(executions);
     let mut serials: BTreeMap<usize, Serial> = BTreeMap::new();
     let mut rooms: BTreeMap<u64, Serial> = BTreeMap::new();
     let mut profile = Profile::default();

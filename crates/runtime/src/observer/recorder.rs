@@ -293,9 +293,9 @@ impl Lane {
 ///
 /// [`Recorder::all`] and [`Recorder::sums`] leave the first of the two out if a worker takes a task from its own queue, or hands itself
 /// one, directly after the end of another. In the gap between the two it has released that task's successors and called the policy. One
-/// of 32 such gaps is measured, and the next 31 are taken to be as long as the median of the last three. So a single start may be wrong
-/// by what gaps differ, and a task may have got a part of the gap before it. Ends are all read. The sums of gaps and of bodies are right
-/// but for the rare gap that is much longer. [`Recorded::profile`] lets no task start before what it waits for has ended.
+/// of 31 such gaps is measured, and the next 30 are taken to be as long, unless it is so long that another program ran meanwhile. So a
+/// single start may be wrong by what gaps differ, and a task may have got a part of the gap before it. Ends are all read, and the sums of
+/// gaps and of bodies are right on average. [`Recorded::profile`] lets no task start before what it waits for has ended.
 ///
 /// Pass a clone to [`PoolBuilder::observer`](crate::PoolBuilder::observer), and [`Recorder::take`] what was recorded from the original.
 #[derive(Clone)]
@@ -387,7 +387,8 @@ impl Observer for Recorder {
             started: None,
             around: Vec::new(),
             ended: None,
-            gaps: Gaps::default(),
+            gap: 0,
+            left: 0,
             number: u64::from(NUMBERS.fetch_add(1, Ordering::Relaxed)) << 40,
         }
     }
@@ -407,7 +408,9 @@ pub struct RecorderWorker {
     around: Vec<Started>,
     /// When the last outermost task ended, unless the worker has searched since.
     ended: Option<u64>,
-    gaps: Gaps,
+    /// The last gap between two tasks that was measured, in ticks, and how many more are taken to be as long.
+    gap: u64,
+    left: u32,
     /// The number of the last execution: that of the worker among all that were recorded, in the upper bits.
     number: u64,
 }
@@ -415,33 +418,12 @@ pub struct RecorderWorker {
 /// Numbers of recorded workers, from 1.
 static NUMBERS: AtomicU32 = AtomicU32::new(1);
 
-/// Gaps that are taken to be as long as those that were measured.
-const LIKE: u32 = 31;
+/// Gaps that are taken to be as long as one that was measured. One more is a prime number: gaps of two kinds that come by turns are all
+/// measured.
+const LIKE: u32 = 30;
 
-/// Gaps between two tasks, in ticks.
-#[derive(Debug, Default)]
-struct Gaps {
-    /// The last three that were measured, and how many were in all.
-    last: [u64; 3],
-    measured: usize,
-    /// Their median, and how many more gaps are taken to be as long.
-    median: u64,
-    left: u32,
-}
-
-impl Gaps {
-    /// Takes in a measured gap. A single one in which another program ran does not change the median.
-    #[cold]
-    fn measured(&mut self, gap: u64) {
-        self.last[self.measured % 3] = gap;
-        self.measured += 1;
-        if self.measured >= 3 {
-            let mut sorted = self.last;
-            sorted.sort_unstable();
-            (self.median, self.left) = (sorted[1], LIKE);
-        }
-    }
-}
+/// Ticks after which another program has run in a gap: 40 us and more. The next gap is measured, too.
+const LONG: u64 = 100_000;
 
 /// A task that has started.
 #[derive(Debug)]
@@ -483,9 +465,9 @@ impl WorkerObserver for RecorderWorker {
         let before = self.ended.take();
         let near = matches!(origin, Origin::Own | Origin::Handed);
         let start = match before {
-            Some(before) if near && self.gaps.left > 0 => {
-                self.gaps.left -= 1;
-                before + self.gaps.median
+            Some(before) if near && self.left > 0 => {
+                self.left -= 1;
+                before + self.gap
             }
             _ => {
                 // In order, so that starts respect dependencies.
@@ -493,8 +475,9 @@ impl WorkerObserver for RecorderWorker {
                 if let Some(before) = before
                     && near
                     && !matches!(shared.keep, Keep::Those(_))
+                    && now.saturating_sub(before) < LONG
                 {
-                    self.gaps.measured(now.saturating_sub(before));
+                    (self.gap, self.left) = (now.saturating_sub(before), LIKE);
                 }
                 now
             }
