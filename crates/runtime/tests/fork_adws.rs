@@ -285,8 +285,8 @@ fn a_job_from_outside_does_not_wait_for_a_long_closure() {
     };
     let mut before: Vec<usize> = (0..21).map(|_| small_jobs_before()).collect();
     before.sort_unstable();
-    // Many lie there if the system has not run a worker for long.
-    assert!(before[10] < 500, "{before:?}");
+    // More than a thousand run in each if the job waits for the closure, and in some if the system has not run a thread for long.
+    assert!(before[5] < 100, "{before:?}");
 }
 
 #[test]

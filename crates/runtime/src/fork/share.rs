@@ -14,6 +14,10 @@
 //! A worker that waits with a stack that is used up takes its own jobs only. So it must not wait for a closure that lies in another
 //! worker's mail: near the end of a stack, nothing is dealt out. Nor is it by a worker that waits further out, else trees would nest on it
 //! without end, nor by a lightweight thread, which would leave its branch to the next one.
+//!
+//! # What is not measured
+//! What a lightweight thread runs counts for no branch. In a program with threads, locks or channels of [`thread`](crate::thread) that are
+//! the jobs which a waiting worker has stolen, too: they run in threads of their own.
 
 use super::reach::{self, Base};
 use crate::pool::PoolShared;
