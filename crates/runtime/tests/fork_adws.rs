@@ -269,8 +269,13 @@ fn a_job_from_outside_does_not_wait_for_a_long_closure() {
                 fork::yield_now();
                 let start = Instant::now();
                 fork::scope(|scope| {
+                    let mut spawned = 0;
                     while !ended.load(Ordering::SeqCst) {
-                        scope.spawn(|_| _ = ran.fetch_add(1, Ordering::SeqCst));
+                        // One at a time: while jobs of a pool lie there, those from outside wait under every policy.
+                        if ran.load(Ordering::SeqCst) == spawned {
+                            scope.spawn(|_| _ = ran.fetch_add(1, Ordering::SeqCst));
+                            spawned += 1;
+                        }
                         let is_busy = start.elapsed() > Duration::from_millis(1);
                         begun.store(is_busy, Ordering::SeqCst);
                         let next = Instant::now() + Duration::from_micros(2);
@@ -285,8 +290,8 @@ fn a_job_from_outside_does_not_wait_for_a_long_closure() {
     };
     let mut before: Vec<usize> = (0..21).map(|_| small_jobs_before()).collect();
     before.sort_unstable();
-    // More than a thousand run in each if the job waits for the closure, and in some if the system has not run a thread for long.
-    assert!(before[5] < 100, "{before:?}");
+    // Thousands run in most rounds if the job waits until the worker finds nothing for long, and some ten if it does not.
+    assert!(before[10] < 100, "{before:?}");
 }
 
 #[test]
