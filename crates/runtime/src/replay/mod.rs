@@ -5,6 +5,7 @@
 //! the comparison that it makes there anyway (`PoolShared::is_disturbed`). So a pool without a schedule runs the same instructions as if
 //! there were none.
 
+mod bell;
 pub(crate) mod blocked;
 mod decisions;
 mod follow;

@@ -10,10 +10,11 @@
 //! An actor that has to wait for anything but other actors (a thread to end, a message of another process) *steps aside*; when it is back
 //! is a matter of chance. An actor that does so without the engine's knowledge, in a body, is found by `blocked.rs`.
 
+use super::bell::Bell;
 use super::decisions::{Decisions, Log, Start};
 use crate::observer::TaskView;
 use crate::process::Process;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -59,7 +60,7 @@ struct Place {
     waits: Waits,
     /// Whether it was unparked while it did not park.
     token: bool,
-    bell: Arc<Condvar>,
+    bell: Arc<Bell>,
     /// The pool and the worker.
     worker: Option<(u32, WorkerId)>,
     /// For messages: who it is if it is no worker.
@@ -272,7 +273,7 @@ impl Turns {
         if let Some(next) = next {
             state.steps += 1;
             state.turn = Some(next);
-            state.places[next].bell.notify_one();
+            state.places[next].bell.ring();
         }
     }
 
@@ -474,11 +475,7 @@ impl Actor {
         let bell = Arc::clone(&state.places[self.me].bell);
         let mut until = most.map(|most| Instant::now() + most);
         while state.turn != Some(self.me) && self.turns.is_ours() {
-            let Some(at) = until else {
-                bell.wait(state);
-                continue;
-            };
-            if bell.wait_until(state, at).timed_out() {
+            if !bell.wait(state, until) {
                 let place = &mut state.places[self.me];
                 if place.waits != Waits::Timeout {
                     until = None;
