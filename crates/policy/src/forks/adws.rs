@@ -878,6 +878,14 @@ mod tests {
     }
 
     impl TwoLevels {
+        fn new() -> Self {
+            TwoLevels {
+                ranges: Ranges::new(8),
+                outer: None,
+                inner: Vec::new(),
+            }
+        }
+
         /// Runs a tree whose inner fork has the code `code` and closures of the times `works`. Returns the owner of the second of these.
         fn tree(&mut self, code: u64, works: [u64; 2]) -> WorkerId {
             let ranges = &self.ranges;
@@ -921,9 +929,7 @@ mod tests {
     #[test]
     fn each_kind_of_tree_is_measured_whatever_their_turns() {
         for period in 1..=16 {
-            let (ranges, outer, inner) = (Ranges::new(8), None, Vec::new());
-            #[rustfmt::skip]
-            let mut trees = TwoLevels { ranges, outer, inner };
+            let mut trees = TwoLevels::new();
             let all = [([5, 15], 1), ([10, 10], 2), ([15, 5], 3), ([5, 15], 1)];
             for step in all.windows(2) {
                 let ((before, _), (now, owner)) = (step[0], step[1]);
@@ -943,9 +949,7 @@ mod tests {
 
     #[test]
     fn an_inner_border_that_has_moved_is_measured_at_once() {
-        let (ranges, outer, inner) = (Ranges::new(8), None, Vec::new());
-        #[rustfmt::skip]
-        let mut trees = TwoLevels { ranges, outer, inner };
+        let mut trees = TwoLevels::new();
         let is_measured = |trees: &TwoLevels| trees.outer.as_ref().is_some_and(|it| it.is_measured);
         (0..50).for_each(|_| _ = trees.tree(10, [10, 10]));
         while trees.tree(10, [15, 5]) != WorkerId(3) {}

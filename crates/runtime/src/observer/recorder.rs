@@ -475,9 +475,11 @@ impl WorkerObserver for RecorderWorker {
                 if let Some(before) = before
                     && near
                     && !matches!(shared.keep, Keep::Those(_))
-                    && now.saturating_sub(before) < LONG
                 {
-                    (self.gap, self.left) = (now.saturating_sub(before), LIKE);
+                    let gap = now.saturating_sub(before);
+                    if gap < LONG {
+                        (self.gap, self.left) = (gap, LIKE);
+                    }
                 }
                 now
             }

@@ -16,7 +16,7 @@ pub(super) struct Bell {
 }
 
 impl Bell {
-    /// Wakes the thread that waits, or is about to: one that has not unlocked its state yet.
+    /// Wakes the thread that waits. The caller holds the lock of the state, so a thread that is about to wait sees that the bell rang.
     pub(super) fn ring(&self) {
         *self.rung.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.changed.notify_one();
