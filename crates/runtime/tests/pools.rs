@@ -616,7 +616,7 @@ fn a_policy_that_panics_ends_the_process_wherever_it_was_called() {
         let (status, text) = run_in_own_process(child, &[]);
         assert!(!status.success(), "{child}: {text}");
         assert!(
-            text.contains("a policy, an observer, a governor or"),
+            text.contains("an observer, a governor or the engine panicked"),
             "{child}: {text}"
         );
     }

@@ -16,7 +16,7 @@ mod cases {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::time::{Duration, Instant};
     use tanada_runtime::thread::sync::{Barrier, Mutex, OnceCell, bounded};
-    use tanada_runtime::thread::{self, Builder};
+    use tanada_runtime::thread::{self, Builder, Queues, Runnable, Scheduler, Why};
     use tanada_runtime::{Pool, fork};
 
     const CASE: &str = "TANADA_TEST_CASE";
@@ -40,7 +40,10 @@ mod cases {
         (
             "drop",
             |pool| drop(spawn(pool, "left", thread::park)),
-            &["(left) waits for being unparked"],
+            &[
+                "(left) waits for being unparked",
+                "OS thread main waits for the end of a pool",
+            ],
         ),
         (
             "main",
@@ -110,6 +113,19 @@ mod cases {
             &["(wants) waits for a mutex that a thread that is none of these has"],
         ),
         ("parts", parts, &["waits for a barrier"]),
+        (
+            "lost",
+            lost,
+            &[
+                "OS thread main waits for the end of thread",
+                "(new) was never run: a scheduler has lost it",
+            ],
+        ),
+        (
+            "woken",
+            woken,
+            &["(woken) waits for the end of a fork, a graph or a call, or was lost by a scheduler"],
+        ),
         (
             "busy",
             busy,
@@ -423,6 +439,42 @@ mod cases {
             })
         });
         run.expect("it never ends");
+    }
+
+    /// Forgets threads that become ready for the reason.
+    struct Forgets(Why);
+
+    impl Scheduler for Forgets {
+        fn ready(&self, queues: &mut Queues<'_>, thread: Runnable, why: Why) {
+            match why == self.0 {
+                true => std::mem::forget(thread),
+                false => queues.push(thread),
+            }
+        }
+    }
+
+    fn forgets(why: Why) -> Pool {
+        let builder = Pool::builder().workers(1).thread_scheduler(Forgets(why));
+        builder.build().expect("a pool")
+    }
+
+    /// A scheduler forgets a new thread.
+    fn lost(_: &Pool) {
+        let pool = forgets(Why::New);
+        spawn(&pool, "new", || ()).join().expect("no panic");
+    }
+
+    /// A scheduler forgets a thread that has been unparked.
+    fn woken(_: &Pool) {
+        let pool = forgets(Why::Woken);
+        let builder = Builder::new().pool(&pool).name("woken");
+        // SAFETY: nothing on its stack depends on the OS thread.
+        #[allow(unsafe_code)]
+        let thread = unsafe { builder.spawn_untied(thread::park) }.expect("a stack");
+        // Most often it has parked.
+        std::thread::sleep(Duration::from_millis(100));
+        thread.thread().unpark();
+        thread.join().expect("no panic");
     }
 
     /// The main thread of a forked child waits for a thread there.

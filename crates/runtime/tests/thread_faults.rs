@@ -8,8 +8,8 @@ use own_process::{in_own_process, outcome_of, run_in_own_process};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use tanada_runtime::thread::sync::{Mutex, bounded};
-use tanada_runtime::thread::{self, Builder, First, Queues, Runnable, Scheduler, Why};
+use tanada_runtime::thread::sync::{Barrier, Mutex, bounded};
+use tanada_runtime::thread::{self, Builder, First, JoinHandle, Queues, Runnable, Scheduler, Why};
 use tanada_runtime::{Pool, fork};
 
 fn pool() -> Pool {
@@ -231,38 +231,85 @@ fn a_pool_is_dropped_by_its_own_thread() {
     assert_eq!(thread.unwrap().join().unwrap(), 4);
 }
 
-/// A scheduler that does what none may do.
-struct Wrong(&'static str);
+/// A scheduler that does what none may do, in one of its functions.
+struct Wrong {
+    place: String,
+    what: String,
+    /// A thread that never becomes ready.
+    unscheduled: std::sync::Mutex<Option<(JoinHandle<()>, Runnable)>>,
+    /// Locked for ever.
+    locked: Mutex<()>,
+    other: Pool,
+}
+
+impl Wrong {
+    fn is_called_in(&self, place: &str) {
+        if self.place == place {
+            self.does_wrong();
+        }
+    }
+
+    fn does_wrong(&self) {
+        let moment = Duration::from_millis(1);
+        match self.what.as_str() {
+            "panic" => panic!("on purpose"),
+            "yield" => thread::yield_now(),
+            "sleep" => thread::sleep(moment),
+            "park" => thread::park(),
+            "lock" => drop(self.locked.lock()),
+            "receive" => {
+                let (_sender, receiver) = bounded::<()>(1);
+                let _ = receiver.recv();
+            }
+            "receive for some time" => {
+                let (_sender, receiver) = bounded::<()>(1);
+                let _ = receiver.recv_timeout(moment);
+            }
+            "join" => {
+                let unscheduled = self.unscheduled.lock().unwrap().take();
+                if let Some((thread, _runnable)) = unscheduled {
+                    thread.join().unwrap();
+                }
+            }
+            "future" => thread::block_on(std::future::pending()),
+            "barrier" => _ = Barrier::new(2).wait(),
+            "scope" => thread::scope(|scope| {
+                let _thread = scope.spawn(|| ());
+            }),
+            "fork" => wait_for_a_fork(),
+            "install" => fork::install(&self.other, || ()),
+            "graph" => self
+                .other
+                .scope(|graph| {
+                    graph.task("a").register(|_| ());
+                })
+                .unwrap(),
+            "broadcast" => drop(self.other.broadcast(|_| ())),
+            what => unreachable!("{what}"),
+        }
+    }
+}
 
 impl Scheduler for Wrong {
     fn ready(&self, queues: &mut Queues<'_>, thread: Runnable, _why: Why) {
-        match self.0 {
-            "yields" => thread::yield_now(),
-            "panics" => panic!("on purpose"),
-            "forks" => {
-                queues.push(thread);
-                return wait_for_a_fork();
-            }
-            _ => {}
-        }
+        // Before: another worker may have to run it.
         queues.push(thread);
+        self.is_called_in("ready");
     }
 
     fn first(&self) -> First {
-        if self.0 == "yields in first" {
-            thread::yield_now();
-        }
+        self.is_called_in("first");
         First::Parent
+    }
+
+    fn next(&self, queues: &mut Queues<'_>) -> Option<Runnable> {
+        self.is_called_in("next");
+        queues.pop()
     }
 
     /// So what is in a queue stays there.
     fn steal(&self, _queues: &mut Queues<'_>) -> Option<Runnable> {
-        // On the worker's own stack.
-        match self.0 {
-            "yields in steal" => thread::yield_now(),
-            "sleeps in steal" => thread::sleep(Duration::from_millis(1)),
-            _ => {}
-        }
+        self.is_called_in("steal");
         None
     }
 }
@@ -284,10 +331,24 @@ fn wait_for_a_fork() {
     );
 }
 
-fn with_a_wrong_scheduler(what: &'static str) {
+#[test]
+#[ignore = "run by `a_scheduler_that_waits_or_panics_ends_the_process`"]
+fn a_scheduler_does_wrong() {
+    let of = |variable| std::env::var(variable).unwrap();
+    let other = pool();
+    let unscheduled = Builder::new().pool(&other).create(|| ()).unwrap();
+    let locked = Mutex::new(());
+    std::mem::forget(locked.lock());
+    let wrong = Wrong {
+        place: of("PLACE"),
+        what: of("WHAT"),
+        unscheduled: std::sync::Mutex::new(Some(unscheduled)),
+        locked,
+        other,
+    };
     let pool = Pool::builder()
         .workers(2)
-        .thread_scheduler(Wrong(what))
+        .thread_scheduler(wrong)
         .build()
         .unwrap();
     // SAFETY: the threads have nothing on their stacks that must not move.
@@ -298,59 +359,47 @@ fn with_a_wrong_scheduler(what: &'static str) {
     thread.unwrap().join().unwrap();
 }
 
-#[test]
-#[ignore = "run by `a_scheduler_that_waits_or_panics_ends_the_process`"]
-fn a_scheduler_yields() {
-    with_a_wrong_scheduler("yields");
-}
-
-#[test]
-#[ignore = "run by `a_scheduler_that_waits_or_panics_ends_the_process`"]
-fn a_scheduler_panics() {
-    with_a_wrong_scheduler("panics");
-}
-
-#[test]
-#[ignore = "run by `a_scheduler_that_waits_or_panics_ends_the_process`"]
-fn a_scheduler_yields_in_first() {
-    with_a_wrong_scheduler("yields in first");
-}
-
-#[test]
-#[ignore = "run by `a_scheduler_that_waits_or_panics_ends_the_process`"]
-fn a_scheduler_yields_in_steal() {
-    with_a_wrong_scheduler("yields in steal");
-}
-
-#[test]
-#[ignore = "run by `a_scheduler_that_waits_or_panics_ends_the_process`"]
-fn a_scheduler_sleeps_in_steal() {
-    with_a_wrong_scheduler("sleeps in steal");
-}
-
-#[test]
-#[ignore = "run by `a_scheduler_that_waits_or_panics_ends_the_process`"]
-fn a_scheduler_waits_for_a_fork() {
-    with_a_wrong_scheduler("forks");
+fn text_of_a_wrong_scheduler(place: &str, what: &str) -> String {
+    let environment = [("PLACE", place), ("WHAT", what)];
+    let (status, text) = run_in_own_process("a_scheduler_does_wrong", &environment);
+    assert!(!status.success(), "{what} in {place}: {text}");
+    text
 }
 
 #[test]
 fn a_scheduler_that_waits_or_panics_ends_the_process() {
     let waits = [
-        "a_scheduler_yields",
-        "a_scheduler_yields_in_first",
-        "a_scheduler_yields_in_steal",
-        "a_scheduler_sleeps_in_steal",
-        "a_scheduler_waits_for_a_fork",
+        "yield",
+        "sleep",
+        "park",
+        "lock",
+        "receive",
+        "receive for some time",
+        "join",
+        "future",
+        "barrier",
+        "scope",
+        "fork",
+        "install",
+        "graph",
+        "broadcast",
     ];
-    for name in waits {
-        let text = alone(name);
-        assert!(
-            text.contains("a scheduler of threads must not wait or yield"),
-            "{text}"
-        );
+    for place in ["ready", "first", "next", "steal"] {
+        std::thread::scope(|tests| {
+            for what in waits {
+                tests.spawn(move || {
+                    let text = text_of_a_wrong_scheduler(place, what);
+                    assert!(
+                        text.contains("a scheduler of threads must not wait or yield"),
+                        "{what} in {place}: {text}"
+                    );
+                });
+            }
+        });
+        let text = text_of_a_wrong_scheduler(place, "panic");
+        assert!(text.contains("on purpose"), "{text}");
+        assert!(text.contains("a scheduler of threads"), "{text}");
     }
-    assert!(alone("a_scheduler_panics").contains("on purpose"));
 }
 
 #[test]

@@ -293,3 +293,64 @@ fn a_scheduler_is_told_of_threads_from_outside() {
         assert_eq!(hints, [0, 1, 2], "{notes:?}");
     }
 }
+
+/// Holds a lock in each call, and makes threads ready in some.
+struct Locks(Arc<std::sync::Mutex<Held>>);
+
+#[derive(Default)]
+struct Held {
+    ready: Vec<Runnable>,
+    /// To be unparked in a call.
+    parked: Option<thread::Thread>,
+    /// Created in a call.
+    created: Vec<JoinHandle<()>>,
+}
+
+impl Scheduler for Locks {
+    fn ready(&self, _queues: &mut Queues<'_>, thread: Runnable, why: Why) {
+        let mut held = self
+            .0
+            .try_lock()
+            .expect("no call is made inside of another one");
+        held.ready.push(thread);
+        if why == Why::New && held.created.len() < 10 {
+            held.created.push(thread::spawn(|| ()));
+        }
+    }
+
+    fn next(&self, _queues: &mut Queues<'_>) -> Option<Runnable> {
+        let mut held = self
+            .0
+            .try_lock()
+            .expect("no call is made inside of another one");
+        if let Some(thread) = held.parked.take() {
+            thread.unpark();
+        }
+        held.ready.pop()
+    }
+
+    fn steal(&self, _queues: &mut Queues<'_>) -> Option<Runnable> {
+        None
+    }
+}
+
+#[test]
+fn a_thread_that_becomes_ready_in_a_call_is_announced_later() {
+    let held = Arc::<std::sync::Mutex<Held>>::default();
+    let scheduler = Locks(Arc::clone(&held));
+    let builder = Pool::builder().workers(1).thread_scheduler(scheduler);
+    let created = Arc::clone(&held);
+    // The only worker calls the scheduler and runs this, so the lock is free in each call.
+    in_pool(&builder.build().unwrap(), move || {
+        let parks = untied(thread::park);
+        (0..100).for_each(|_| thread::yield_now());
+        assert!(!parks.is_finished());
+        held.lock().unwrap().parked = Some(parks.thread());
+        parks.join().unwrap();
+    });
+    let created = std::mem::take(&mut created.lock().unwrap().created);
+    assert_eq!(created.len(), 10);
+    created
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+}

@@ -38,6 +38,7 @@ impl WorkerCore {
     #[inline(never)]
     pub(crate) fn wait_for(&self, flag: &Flag, jobs: Jobs) {
         self.end_if_forked();
+        self.check_may_wait();
         if self.is_open_soon(flag) {
             return;
         }

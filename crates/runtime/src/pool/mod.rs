@@ -24,8 +24,10 @@ use tanada_policy::Placement;
 /// come to wait, and then they wait for ever: pools must not wait for each other in a circle. After some seconds the tasks that wait are
 /// named on standard error.
 ///
-/// A clone is another handle to the same workers, which end with the last handle. A pool is [`UnwindSafe`]: a panic in a task leaves it
-/// as it was, and any other panic on its threads ends the process.
+/// A clone is another handle to the same workers, which end with the last handle. Dropping that one waits until everything has ended that
+/// was begun in the pool, also detached [threads](crate::thread) and spawned closures; on a worker of the pool itself it does not wait.
+///
+/// A pool is [`UnwindSafe`]: a panic in a task leaves it as it was, and any other panic on its threads ends the process.
 #[derive(Clone)]
 pub struct Pool(Arc<Handle>);
 

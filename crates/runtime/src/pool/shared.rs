@@ -411,8 +411,11 @@ impl PoolShared {
 
     /// Waits for the workers to end, for each after a call of `before` with its thread. `entered` is this thread's part in the schedule.
     fn join_after(&self, entered: Option<Entered>, mut before: impl FnMut(&JoinHandle<()>)) {
-        let is_worker = worker::with_any(|worker| worker.is_some());
-        let _outside = (!is_worker).then(deadlock::Outside::enter);
+        let is_worker = worker::with_any(|worker| {
+            worker.inspect(|worker| worker.check_may_wait());
+            worker.is_some()
+        });
+        let _outside = (!is_worker).then(deadlock::waits_for_a_pool);
         if let Some(schedule) = &self.schedule {
             schedule.turns.wait_for_end_of(schedule.pool);
         }

@@ -192,6 +192,7 @@ fn wait_outside(latch: &Latch, pool: &PoolShared, spin: Spin) {
 /// Waits on a worker, which runs the parts that wait for it: its own, and those of others, which may wait for this call's caller in turn.
 /// Lightweight threads, too: a part may wait for them.
 fn wait_on_worker(latch: &Latch, worker: &WorkerCore, spin: Spin) {
+    worker.check_may_wait();
     let _pin = worker.pin();
     loop {
         worker.answer();

@@ -24,7 +24,7 @@ use crate::replay::blocked;
 use crate::worker::WorkerCore;
 use parking_lot::Mutex;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -136,6 +136,12 @@ impl Outside {
     }
 }
 
+/// This OS thread, which is no worker, waits for the end of a pool until the result is dropped.
+pub(crate) fn waits_for_a_pool() -> (Outside, Option<Heavily>) {
+    let heavily = are_used().then(|| Heavily::enter(false, On::Pool, 0));
+    (Outside::enter(), heavily)
+}
+
 /// A worker waits for something of a pool that is not its own, until this is dropped.
 pub(crate) struct Elsewhere<'a>(&'a WorkerCore);
 
@@ -174,7 +180,7 @@ struct Heavy {
 }
 
 /// This OS thread waits in a task or forked closure, or outside of all pools, until this is dropped.
-pub(super) struct Heavily(u64);
+pub(crate) struct Heavily(u64);
 
 impl Heavily {
     /// `is_worker`: whether this OS thread is a worker.
@@ -586,6 +592,11 @@ fn circle_of(blocked: &[Blocked]) -> Vec<usize> {
 }
 
 fn report(blocked: &[Blocked], circle: &[usize]) {
+    // What a scheduler has lost is not parked, and in no queue.
+    let loses = known().pools.lock().iter().any(|pool| {
+        let pool = pool.upgrade();
+        pool.is_some_and(|pool| pool.threads.scheduler().is_some())
+    });
     let by_number = |who: u64| {
         let found = blocked.iter().rfind(|thread| thread.who == who);
         found.map_or_else(|| alive(who), |thread| thread.label.clone())
@@ -605,7 +616,11 @@ fn report(blocked: &[Blocked], circle: &[usize]) {
         On::Future => "a future".to_owned(),
         On::Sleep => "the passing of time".to_owned(),
         On::Schedule => "being scheduled".to_owned(),
+        On::Work if loses => {
+            "the end of a fork, a graph or a call, or was lost by a scheduler".to_owned()
+        }
         On::Work => "the end of a fork, a graph or a call".to_owned(),
+        On::Pool => "the end of a pool, which its threads keep open".to_owned(),
         On::Park | On::Nothing => "being unparked".to_owned(),
     };
     let mut text = match circle.is_empty() {
@@ -622,7 +637,30 @@ fn report(blocked: &[Blocked], circle: &[usize]) {
     if circle.is_empty() && blocked.len() > NAMED {
         let _ = write!(text, "\n  and {} more", blocked.len() - NAMED);
     }
+    if circle.is_empty() && loses {
+        let lost = not_started(blocked);
+        for (number, name) in lost.iter().take(NAMED) {
+            let name = label(*number, name);
+            let _ = write!(text, "\n  {name} was never run: a scheduler has lost it");
+        }
+        if lost.len() > NAMED {
+            let _ = write!(text, "\n  and {} more", lost.len() - NAMED);
+        }
+    }
     crate::process::report(format_args!("{text}"));
+}
+
+/// Returns the lightweight threads that are alive and not among those that wait, each with its name.
+fn not_started(blocked: &[Blocked]) -> Vec<(u64, &'static str)> {
+    let waiting: HashSet<u64> = blocked.iter().map(|thread| thread.number).collect();
+    let mut others = Vec::new();
+    stack::for_each(|header| {
+        let alive = header.label().filter(|_| !header.is_done());
+        others.extend(
+            alive.filter(|(number, _)| *number >= known().first && !waiting.contains(number)),
+        );
+    });
+    others
 }
 
 /// Returns what reports call the thread with the number, which waits for nothing that is known.

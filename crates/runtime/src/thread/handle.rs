@@ -382,7 +382,7 @@ pub fn spread(threads: impl IntoIterator<Item = Runnable>, over: std::ops::Range
 
 /// The right to wait for a thread's end and to take its result. A future of the same.
 ///
-/// A handle that is dropped detaches its thread, which runs on.
+/// A handle that is dropped detaches its thread, which runs on. One that is forgotten keeps the thread's stack for ever.
 #[must_use = "a thread whose handle is dropped runs on, and its panic is not seen"]
 pub struct JoinHandle<T> {
     thread: NonNull<Header>,
@@ -644,7 +644,10 @@ pub fn park() {
             header.goes_on();
         }
         None => {
-            let is_outside = worker::with_any(|worker| worker.is_none());
+            let is_outside = worker::with_any(|worker| {
+                worker.inspect(|worker| worker.check_may_wait());
+                worker.is_none()
+            });
             let _waits = is_outside.then(|| (Outside::enter(), Heavily::enter(false, On::Park, 0)));
             crate::parking::park();
         }

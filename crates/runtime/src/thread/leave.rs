@@ -124,11 +124,19 @@ pub(super) fn put_away(word: Word) {
 /// A scheduler waits. (The panic ends the process.)
 #[cold]
 #[inline(never)]
-pub(super) fn leaves_a_scheduler() -> ! {
+fn leaves_a_scheduler() -> ! {
     panic!("a scheduler of threads must not wait or yield")
 }
 
 impl WorkerCore {
+    /// Ends the process if this worker asks a scheduler, which is about to wait: the worker would ask it again meanwhile.
+    #[inline(always)]
+    pub(crate) fn check_may_wait(&self) {
+        if self.threads.asking.get() {
+            leaves_a_scheduler();
+        }
+    }
+
     /// Returns whether a new untied thread runs before the one that this worker runs, which creates it.
     pub(super) fn forks_to_child(&self) -> bool {
         let Some(scheduler) = self.pool().threads.scheduler() else {
@@ -155,9 +163,7 @@ impl WorkerCore {
     /// Returns how `thread`, which runs, leaves for what this worker has run it on top of.
     #[inline(always)]
     fn gives_back(&self, thread: &'static Header, why: Left) -> Leave {
-        if self.threads.asking.get() {
-            leaves_a_scheduler();
-        }
+        self.check_may_wait();
         Leave::new(thread, why, self.threads.under.get())
     }
 

@@ -1,7 +1,6 @@
 //! What a worker does while a thread, a job or a task on it waits.
 
 use super::deadlock;
-use super::leave::leaves_a_scheduler;
 use super::record::Header;
 use crate::fork::Jobs;
 use crate::worker::WorkerCore;
@@ -34,10 +33,6 @@ impl WorkerCore {
                 self.on_top(|| self.run_threads_until(other, Some(&is_done)));
             }
             Some(thread) => {
-                // A scheduler waits for a fork, a graph or a call.
-                if self.threads.asking.get() {
-                    leaves_a_scheduler();
-                }
                 self.rest_if_vain(&other, &is_done);
                 // Threads in the ring are this worker's.
                 Header::of(&other).goes_to(self);
@@ -80,9 +75,6 @@ impl WorkerCore {
         let Some(thread) = self.current_thread().filter(|_| self.is_on_top()) else {
             return false;
         };
-        if self.threads.asking.get() {
-            leaves_a_scheduler();
-        }
         self.rest(is_done);
         self.stands_back(thread);
         self.settle_threads();
@@ -176,9 +168,7 @@ impl WorkerCore {
     /// Runs parts of broadcasts, a job or a thread until it ends or waits, if there is one for this worker, which is in a task. Returns
     /// whether there was.
     pub(super) fn run_something(&self) -> bool {
-        if self.threads.asking.get() {
-            leaves_a_scheduler();
-        }
+        self.check_may_wait();
         if self.pool().forks.has_mail(self.id.index()) {
             self.run_mail(Jobs::Apart);
             return true;

@@ -203,6 +203,8 @@ pub(crate) enum On {
     Schedule,
     /// The end of a fork, a graph or a call. The thread is not parked.
     Work,
+    /// The end of a pool.
+    Pool,
 }
 
 /// A wait of a thread.
@@ -215,7 +217,7 @@ pub(super) struct Wait {
 }
 
 impl On {
-    const ALL: [On; 14] = [
+    const ALL: [On; 15] = [
         On::Nothing,
         On::Join,
         On::Mutex,
@@ -230,6 +232,7 @@ impl On {
         On::Park,
         On::Schedule,
         On::Work,
+        On::Pool,
     ];
 }
 

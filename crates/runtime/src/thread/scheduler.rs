@@ -38,8 +38,9 @@ pub enum First {
 /// worker's own threads and those that were pushed at the tail. And once in 32 threads its worker takes one that waits behind others in its
 /// queue; with a scheduler, a thread behind others waits as long as [`Scheduler::next`] finds these.
 ///
-/// Calls come from all workers at once, each for the worker that [`Queues::me`] names. A panic ends the process. A function must not block,
-/// and one that waits or yields ends the process.
+/// Calls come from all workers at once, each for the worker that [`Queues::me`] names. No call is made inside of another one: a thread that
+/// becomes ready in a call is announced by a later [`Scheduler::ready`]. A panic ends the process. A function must not block, and one that
+/// waits in a function of this crate, or yields, ends the process.
 pub trait Scheduler: Send + Sync + 'static {
     /// Returns which thread goes on when an untied thread creates another one and makes it ready; by default the parent. If it is the
     /// child, both become ready, first the parent ([`Why::Forked`]) and then the child ([`Why::New`]), and the worker asks for the next.

@@ -408,7 +408,8 @@ impl PoolShared {
         if thread.is_pinned() {
             return self.make_pinned_ready(worker, right);
         }
-        let Some(worker) = worker else {
+        // A scheduler that is asked need not expect another call before it has answered: it may hold a lock of its own.
+        let Some(worker) = worker.filter(|worker| !worker.threads.asking.get()) else {
             return match self.threads.scheduler {
                 None => self.inject_thread(right),
                 Some(_) => {

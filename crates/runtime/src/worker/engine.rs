@@ -469,8 +469,8 @@ impl<D: Dispatcher, O: Observer, M: Meter> Engine for Worker<D, O, M> {
 }
 
 /// Ends the process if a call panics that must not be unwound past:
-/// - of a policy, an observer or a governor: tasks in their hands are lost, and neither the task in which the call was made nor a thread
-///   that waits for a graph may catch the panic;
+/// - of a policy, a scheduler, an observer or a governor: tasks and threads in their hands are lost, and neither the task in which the call
+///   was made nor a thread that waits for a graph may catch the panic;
 /// - from the start of a graph to the end of its wait: its tasks may borrow from the stack that would be unwound;
 /// - of a worker's loop: no worker would run its tasks.
 pub(crate) struct EndOnPanic(());
@@ -494,7 +494,7 @@ impl Drop for EndOnPanic {
 #[cold]
 fn end_the_process() -> ! {
     process::report(format_args!(
-        "a policy, an observer, a governor or the engine panicked (see above); the process cannot go on"
+        "a policy, a scheduler of threads, an observer, a governor or the engine panicked (see above); the process cannot go on"
     ));
     std::process::abort();
 }

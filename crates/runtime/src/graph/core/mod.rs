@@ -397,6 +397,7 @@ impl Context<'_> {
         match self.worker {
             Some(worker) => self.wait_on_worker(worker),
             None => worker::with_any(|other| {
+                other.inspect(|worker| worker.check_may_wait());
                 let _outside = other.is_none().then(deadlock::Outside::enter);
                 let _elsewhere = other.map(deadlock::Elsewhere::enter);
                 let own = other.map(|worker| worker.pool());
@@ -408,6 +409,7 @@ impl Context<'_> {
     /// Waits on a worker of the pool, which runs ready tasks of this graph only, and parts of calls and lightweight threads: a task of this
     /// graph may wait for these.
     fn wait_on_worker(self, worker: &WorkerCore) {
+        worker.check_may_wait();
         let _pin = worker.pin();
         let outer = self.graph.outer.load(Ordering::Relaxed);
         let mut stall = Stall::new(None);
