@@ -5,8 +5,8 @@
 //!     [--only TEXT] [--outside] [--json]
 //! ```
 //!
-//! The policies take turns, each turn is a run of many iterations, and the shortest run counts; beside it stands the median of the turns'
-//! ratios. Both programs fork down to pieces of some microseconds, and all compute the same bits. `stencil` is a heat equation on rows of
+//! The policies take turns in changing order, on the same memory, whose pages decide how well caches hold it. Each turn is a run of many
+//! iterations, and the shortest run counts; beside it stands the median of the turns' ratios. All programs fork down to pieces of some microseconds, and each computes the same bits under all policies. `stencil` is a heat equation on rows of
 //! 4 KiB, for grids of several sizes, `uneven` one with four times the work in the rows of the first quarter; `matmul` is the
 //! cache-oblivious product of square matrices in blocks of 32 x 32, added to the same result in each iteration.
 
@@ -72,6 +72,8 @@ trait Problem {
     /// Bytes that an iteration touches.
     fn bytes(&self) -> usize;
     fn leaves(&self) -> usize;
+    /// Stores what the data were at first.
+    fn reset(&mut self);
     fn iterate(&mut self, affinity: &Affinity);
     /// A number that differs if a bit of the result does.
     fn digest(&self) -> u64;
@@ -93,13 +95,12 @@ struct Stencil {
 
 impl Stencil {
     fn new(rows: usize, times: usize) -> Self {
-        let cells = (0..rows * WIDTH).map(|cell| (cell % 97) as f32);
-        let from: Vec<f32> = cells.collect();
+        let cells = vec![0.0; rows * WIDTH];
         Stencil {
             rows,
             times,
-            to: from.clone(),
-            from,
+            to: cells.clone(),
+            from: cells,
         }
     }
 }
@@ -144,6 +145,12 @@ impl Problem for Stencil {
     fn leaves(&self) -> usize {
         self.rows / ROWS
     }
+    fn reset(&mut self) {
+        for (cell, value) in self.from.iter_mut().enumerate() {
+            *value = (cell % 97) as f32;
+        }
+        self.to.copy_from_slice(&self.from);
+    }
     fn iterate(&mut self, affinity: &Affinity) {
         step(&self.from, &mut self.to, 0, self.times, affinity);
         std::mem::swap(&mut self.from, &mut self.to);
@@ -164,16 +171,12 @@ struct Matmul {
 impl Matmul {
     /// `side`: a power of two of blocks.
     fn new(side: usize) -> Self {
-        let values = |seed: usize| {
-            (0..side * side)
-                .map(|at| ((at * 7 + seed) % 13) as f32 / 16.0)
-                .collect()
-        };
+        let zeros = vec![0.0; side * side];
         Matmul {
             side,
-            a: values(1),
-            b: values(2),
-            c: vec![0.0; side * side],
+            a: zeros.clone(),
+            b: zeros.clone(),
+            c: zeros,
         }
     }
 }
@@ -226,6 +229,14 @@ impl Problem for Matmul {
     }
     fn leaves(&self) -> usize {
         (self.side / BLOCK).pow(2)
+    }
+    fn reset(&mut self) {
+        for (matrix, seed) in [(&mut self.a, 1), (&mut self.b, 2)] {
+            for (at, value) in matrix.iter_mut().enumerate() {
+                *value = ((at * 7 + seed) % 13) as f32 / 16.0;
+            }
+        }
+        self.c.fill(0.0);
     }
     fn iterate(&mut self, affinity: &Affinity) {
         multiply(&mut self.c, &self.a, &self.b, 0, affinity);
@@ -323,20 +334,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut best = vec![(f64::INFINITY, 0.0); pools.len()];
         let mut ratios = vec![Vec::new(); pools.len()];
         let mut expected = None;
-        for _ in 0..rounds {
-            let mut first = None;
-            for ((pool, best), ratios) in pools.iter().zip(&mut best).zip(&mut ratios) {
-                let mut problem = make();
-                let (micros, same) = run(pool, &mut *problem, iterations, outside);
-                ratios.push(micros / *first.get_or_insert(micros));
-                if micros < best.0 {
-                    *best = (micros, same);
+        let mut problem = make();
+        for round in 0..rounds {
+            let mut turns = vec![0.0; pools.len()];
+            for turn in 0..pools.len() {
+                let policy = (round + turn) % pools.len();
+                problem.reset();
+                let (micros, same) = run(&pools[policy], &mut *problem, iterations, outside);
+                turns[policy] = micros;
+                if micros < best[policy].0 {
+                    best[policy] = (micros, same);
                 }
                 assert_eq!(
                     *expected.get_or_insert(problem.digest()),
                     problem.digest(),
                     "the results differ"
                 );
+            }
+            for (ratios, micros) in ratios.iter_mut().zip(&turns) {
+                ratios.push(micros / turns[0]);
             }
         }
         let name = make().name();

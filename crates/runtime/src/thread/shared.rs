@@ -3,7 +3,7 @@
 //! # Where a thread that is ready lies
 //! - One that may move (it has not started, or it is not tied): in the run queue of a worker, where the pool's [`Scheduler`] puts and finds
 //!   it. If no worker of the pool made it ready, among the *injected* ones, or with a scheduler among the *arrivals*, of which a worker
-//!   tells the scheduler when it takes them.
+//!   tells the scheduler when it takes them. There lies also what is made ready while the scheduler is asked.
 //! - One that is tied and has started: in its worker's *ring*, which that worker alone touches, or in its worker's *mail*, if another
 //!   thread unparked it.
 //!
@@ -408,24 +408,22 @@ impl PoolShared {
         if thread.is_pinned() {
             return self.make_pinned_ready(worker, right);
         }
-        // A scheduler that is asked need not expect another call before it has answered: it may hold a lock of its own.
-        let Some(worker) = worker.filter(|worker| !worker.threads.asking.get()) else {
-            return match self.threads.scheduler {
-                None => self.inject_thread(right),
-                Some(_) => {
-                    self.threads.arrivals.push(right);
-                    self.announce_thread();
-                }
-            };
-        };
-        match (self.threads.scheduler(), why) {
-            (None, Why::Yielded) => worker.publish_last(right),
-            (None, Why::New | Why::Woken | Why::Forked) => worker.publish_thread(right),
-            (Some(scheduler), why) => {
+        match (worker, self.threads.scheduler()) {
+            (None, None) => self.inject_thread(right),
+            (Some(worker), None) => match why {
+                Why::Yielded => worker.publish_last(right),
+                Why::New | Why::Woken | Why::Forked => worker.publish_thread(right),
+            },
+            (Some(worker), Some(scheduler)) if !worker.threads.asking.get() => {
                 worker.ask_scheduler(|queues| {
                     scheduler.ready(queues, Runnable::new(right), why);
                 });
                 worker.announce_thread();
+            }
+            // A scheduler that is asked may hold a lock of its own, and expects no other call before it has answered.
+            (_, Some(_)) => {
+                self.threads.arrivals.push(right);
+                self.announce_thread();
             }
         }
     }
