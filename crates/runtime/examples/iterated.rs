@@ -6,8 +6,11 @@
 //! ```
 //!
 //! The policies take turns in changing order, on the same memory, whose pages decide how well caches hold it. Each turn is a run of many
-//! iterations, and the shortest run counts; beside it stands the median of the turns' ratios. All programs fork down to pieces of some microseconds, and each computes the same bits under all policies. `stencil` is a heat equation on rows of
-//! 4 KiB, for grids of several sizes, `uneven` one with four times the work in the rows of the first quarter; `matmul` is the
+//! iterations, and the shortest run counts; beside it stands the median of the turns' ratios. A policy that is named twice is a control:
+//! what its ratio to itself differs from 1 is noise.
+//!
+//! All programs fork down to pieces of some microseconds, and each computes the same bits under all policies. `stencil` is a heat equation
+//! on rows of 4 KiB, for grids of several sizes, `uneven` one with four times the work in the rows of the first quarter; `matmul` is the
 //! cache-oblivious product of square matrices in blocks of 32 x 32, added to the same result in each iteration.
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
