@@ -333,7 +333,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .map(|name| Pool::builder().workers(workers).policy(name).build());
         let pools: Vec<Pool> = pools.collect::<Result<_, _>>()?;
         let bytes = make().bytes();
-        let iterations = (400_000_000 / bytes).clamp(8, 2_000) as u32;
+        // With a quarter more, an even number: each buffer is what it was at first.
+        let iterations = (400_000_000 / bytes).clamp(8, 2_000) as u32 / 8 * 8;
         let mut best = vec![(f64::INFINITY, 0.0); pools.len()];
         let mut ratios = vec![Vec::new(); pools.len()];
         let mut expected = None;
@@ -358,7 +359,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 ratios.push(micros / turns[0]);
             }
         }
-        let name = make().name();
+        let name = problem.name();
         for ((policy, (micros, same)), ratios) in names.iter().zip(&best).zip(&mut ratios) {
             let ratio = micros / best[0].0;
             ratios.sort_by(f64::total_cmp);

@@ -5,10 +5,10 @@
 mod own_process;
 
 use own_process::{in_own_process, outcome_of, run_in_own_process};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use tanada_runtime::thread::sync::{Barrier, Mutex, bounded};
+use tanada_runtime::thread::sync::{Barrier, Condvar, Mutex, bounded};
 use tanada_runtime::thread::{self, Builder, First, JoinHandle, Queues, Runnable, Scheduler, Why};
 use tanada_runtime::{Pool, fork};
 
@@ -239,7 +239,8 @@ struct Wrong {
     unscheduled: std::sync::Mutex<Option<(JoinHandle<()>, Runnable)>>,
     /// Locked for ever.
     locked: Mutex<()>,
-    other: Pool,
+    own: Arc<OnceLock<Pool>>,
+    other: std::sync::Mutex<Option<Pool>>,
 }
 
 impl Wrong {
@@ -250,11 +251,13 @@ impl Wrong {
     }
 
     fn does_wrong(&self) {
-        let moment = Duration::from_millis(1);
+        let long = Duration::from_secs(60);
+        let other = || self.other.lock().unwrap().take();
+        let own = || self.own.wait();
         match self.what.as_str() {
             "panic" => panic!("on purpose"),
             "yield" => thread::yield_now(),
-            "sleep" => thread::sleep(moment),
+            "sleep" => thread::sleep(long),
             "park" => thread::park(),
             "lock" => drop(self.locked.lock()),
             "receive" => {
@@ -263,7 +266,7 @@ impl Wrong {
             }
             "receive for some time" => {
                 let (_sender, receiver) = bounded::<()>(1);
-                let _ = receiver.recv_timeout(moment);
+                let _ = receiver.recv_timeout(long);
             }
             "join" => {
                 let unscheduled = self.unscheduled.lock().unwrap().take();
@@ -271,20 +274,38 @@ impl Wrong {
                     thread.join().unwrap();
                 }
             }
+            // What is waited for has the address of the one that waits.
+            "join, and catch the panic" => {
+                let unscheduled = self.unscheduled.lock().unwrap().take();
+                if let Some((thread, runnable)) = unscheduled {
+                    let join = std::panic::AssertUnwindSafe(|| thread.join());
+                    let _ = std::panic::catch_unwind(join);
+                    drop(runnable);
+                }
+            }
+            "send" => {
+                let (sender, _receiver) = bounded(1);
+                sender.send(0).unwrap();
+                sender.send(1).unwrap();
+            }
+            "condition" => {
+                let lock = Mutex::new(());
+                drop(Condvar::new().wait(lock.lock()));
+            }
+            "yield to a job" => drop(fork::yield_now()),
             "future" => thread::block_on(std::future::pending()),
             "barrier" => _ = Barrier::new(2).wait(),
             "scope" => thread::scope(|scope| {
-                let _thread = scope.spawn(|| ());
+                let _thread = scope.spawn(|| thread::sleep(long));
             }),
             "fork" => wait_for_a_fork(),
-            "install" => fork::install(&self.other, || ()),
-            "graph" => self
-                .other
-                .scope(|graph| {
-                    graph.task("a").register(|_| ());
-                })
-                .unwrap(),
-            "broadcast" => drop(self.other.broadcast(|_| ())),
+            "install" => drop(other().map(|other| fork::install(&other, || ()))),
+            "drop a pool" => drop(other()),
+            "own graph" => run_a_graph(own()),
+            "own broadcast" => drop(own().broadcast(|_| ())),
+            "queues" => drop(thread::with_queues(|_| ())),
+            "graph" => drop(other().map(|other| run_a_graph(&other))),
+            "broadcast" => drop(other().map(|other| other.broadcast(|_| ()))),
             what => unreachable!("{what}"),
         }
     }
@@ -314,6 +335,13 @@ impl Scheduler for Wrong {
     }
 }
 
+fn run_a_graph(pool: &Pool) {
+    let run = pool.scope(|graph| {
+        graph.task("a").register(|_| ());
+    });
+    run.unwrap();
+}
+
 /// Waits for a fork that another worker runs for long.
 fn wait_for_a_fork() {
     let (taken, begun) = (AtomicBool::new(false), Instant::now());
@@ -337,26 +365,30 @@ fn a_scheduler_does_wrong() {
     let of = |variable| std::env::var(variable).unwrap();
     let other = pool();
     let unscheduled = Builder::new().pool(&other).create(|| ()).unwrap();
-    let locked = Mutex::new(());
+    let (locked, own) = (Mutex::new(()), Arc::default());
     std::mem::forget(locked.lock());
     let wrong = Wrong {
         place: of("PLACE"),
         what: of("WHAT"),
         unscheduled: std::sync::Mutex::new(Some(unscheduled)),
         locked,
-        other,
+        own: Arc::clone(&own),
+        other: std::sync::Mutex::new(Some(other)),
     };
     let pool = Pool::builder()
         .workers(2)
         .thread_scheduler(wrong)
         .build()
         .unwrap();
+    own.set(pool.clone()).unwrap();
     // SAFETY: the threads have nothing on their stacks that must not move.
     let thread = unsafe {
         let builder = Builder::new().pool(&pool);
         builder.spawn_untied(|| Builder::new().spawn_untied(|| 1).unwrap().join().unwrap())
     };
     thread.unwrap().join().unwrap();
+    // The other worker may be the one that is refused.
+    std::thread::sleep(Duration::from_secs(20));
 }
 
 fn text_of_a_wrong_scheduler(place: &str, what: &str) -> String {
@@ -376,6 +408,13 @@ fn a_scheduler_that_waits_or_panics_ends_the_process() {
         "receive",
         "receive for some time",
         "join",
+        "join, and catch the panic",
+        "send",
+        "condition",
+        "yield to a job",
+        "drop a pool",
+        "own graph",
+        "own broadcast",
         "future",
         "barrier",
         "scope",
@@ -390,12 +429,15 @@ fn a_scheduler_that_waits_or_panics_ends_the_process() {
                 tests.spawn(move || {
                     let text = text_of_a_wrong_scheduler(place, what);
                     assert!(
-                        text.contains("a scheduler of threads must not wait or yield"),
+                        text.contains("must not wait or yield")
+                            && text.contains("the process cannot go on"),
                         "{what} in {place}: {text}"
                     );
                 });
             }
         });
+        let text = text_of_a_wrong_scheduler(place, "queues");
+        assert!(text.contains("must not call `with_queues`"), "{text}");
         let text = text_of_a_wrong_scheduler(place, "panic");
         assert!(text.contains("on purpose"), "{text}");
         assert!(text.contains("a scheduler of threads"), "{text}");

@@ -2,12 +2,13 @@
 #![cfg(not(any(loom, shuttle, miri)))]
 #![allow(unsafe_code, reason = "untied threads are created by unsafe functions")]
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use tanada_runtime::Pool;
 use tanada_runtime::thread::schedulers::{self, ChildFirst, Entry};
 use tanada_runtime::thread::sync::Mutex;
 use tanada_runtime::thread::{self, Builder, JoinHandle, Queues, Runnable, Scheduler, Why};
+use tanada_runtime::{Pool, WorkerId};
 
 fn pool(workers: u32, entry: &Entry) -> Pool {
     let builder = Pool::builder().workers(workers);
@@ -294,43 +295,50 @@ fn a_scheduler_is_told_of_threads_from_outside() {
     }
 }
 
-/// Holds a lock in each call, and makes threads ready in some.
+/// Keeps threads itself, the oldest first, behind a lock that is held in each call, and makes threads ready in some.
 struct Locks(Arc<std::sync::Mutex<Held>>);
 
 #[derive(Default)]
 struct Held {
-    ready: Vec<Runnable>,
+    ready: VecDeque<Runnable>,
     /// To be unparked in a call.
     parked: Option<thread::Thread>,
     /// Created in a call.
     created: Vec<JoinHandle<()>>,
+    whys: Vec<Why>,
+}
+
+impl Locks {
+    fn held(&self) -> std::sync::MutexGuard<'_, Held> {
+        let held = self.0.try_lock();
+        held.expect("no call is made inside of another one")
+    }
 }
 
 impl Scheduler for Locks {
     fn ready(&self, _queues: &mut Queues<'_>, thread: Runnable, why: Why) {
-        let mut held = self
-            .0
-            .try_lock()
-            .expect("no call is made inside of another one");
-        held.ready.push(thread);
+        let mut held = self.held();
+        held.ready.push_back(thread);
+        held.whys.push(why);
         if why == Why::New && held.created.len() < 10 {
             held.created.push(thread::spawn(|| ()));
         }
     }
 
     fn next(&self, _queues: &mut Queues<'_>) -> Option<Runnable> {
-        let mut held = self
-            .0
-            .try_lock()
-            .expect("no call is made inside of another one");
+        let mut held = self.held();
         if let Some(thread) = held.parked.take() {
             thread.unpark();
         }
-        held.ready.pop()
+        held.ready.pop_front()
     }
 
     fn steal(&self, _queues: &mut Queues<'_>) -> Option<Runnable> {
         None
+    }
+
+    fn may_have(&self, _me: WorkerId) -> bool {
+        !self.held().ready.is_empty()
     }
 }
 
@@ -339,18 +347,119 @@ fn a_thread_that_becomes_ready_in_a_call_is_announced_later() {
     let held = Arc::<std::sync::Mutex<Held>>::default();
     let scheduler = Locks(Arc::clone(&held));
     let builder = Pool::builder().workers(1).thread_scheduler(scheduler);
-    let created = Arc::clone(&held);
+    let after = Arc::clone(&held);
     // The only worker calls the scheduler and runs this, so the lock is free in each call.
     in_pool(&builder.build().unwrap(), move || {
-        let parks = untied(thread::park);
-        (0..100).for_each(|_| thread::yield_now());
-        assert!(!parks.is_finished());
-        held.lock().unwrap().parked = Some(parks.thread());
+        let begun = Arc::new(AtomicBool::new(false));
+        let begins = Arc::clone(&begun);
+        let parks = untied(move || {
+            begins.store(true, SeqCst);
+            thread::park();
+        });
+        while !begun.load(SeqCst) {
+            thread::yield_now();
+        }
+        // On one worker, it has parked.
+        let mut here = held.lock().unwrap();
+        assert!(!here.whys.contains(&Why::Woken));
+        here.parked = Some(parks.thread());
+        drop(here);
         parks.join().unwrap();
     });
-    let created = std::mem::take(&mut created.lock().unwrap().created);
+    let mut after = after.lock().unwrap();
+    // The thread, and the one that waits for its end.
+    let woken = after.whys.iter().filter(|why| **why == Why::Woken);
+    assert_eq!(woken.count(), 2);
+    let created = std::mem::take(&mut after.created);
+    drop(after);
     assert_eq!(created.len(), 10);
-    created
-        .into_iter()
-        .for_each(|thread| thread.join().unwrap());
+    let join = |thread: JoinHandle<()>| thread.join().unwrap();
+    created.into_iter().for_each(join);
+}
+
+/// Gives each thread to the last worker, and nothing to any other.
+struct ToTheLast;
+
+impl Scheduler for ToTheLast {
+    fn ready(&self, queues: &mut Queues<'_>, thread: Runnable, _why: Why) {
+        let last = WorkerId(queues.workers() - 1);
+        queues.push_tail(last, thread);
+    }
+
+    fn steal(&self, _queues: &mut Queues<'_>) -> Option<Runnable> {
+        None
+    }
+}
+
+#[test]
+fn a_worker_is_woken_for_what_others_push_at_its_tail() {
+    for workers in [2, 3, 8] {
+        let builder = Pool::builder().workers(workers).thread_scheduler(ToTheLast);
+        let pool = builder.build().unwrap();
+        for _ in 0..20 {
+            // All workers sleep.
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            let ran = in_pool(&pool, || tanada_runtime::fork::current_worker().unwrap().0);
+            assert_eq!(u32::from(ran), workers - 1);
+        }
+    }
+}
+
+/// Keeps threads itself, for any worker.
+#[derive(Default)]
+struct Shared(std::sync::Mutex<Vec<Runnable>>);
+
+impl Scheduler for Shared {
+    fn ready(&self, _queues: &mut Queues<'_>, thread: Runnable, _why: Why) {
+        self.0.lock().unwrap().push(thread);
+    }
+
+    fn next(&self, _queues: &mut Queues<'_>) -> Option<Runnable> {
+        self.0.lock().unwrap().pop()
+    }
+
+    fn may_have(&self, _me: WorkerId) -> bool {
+        !self.0.lock().unwrap().is_empty()
+    }
+}
+
+#[test]
+fn no_thread_is_overlooked_that_a_scheduler_keeps_itself() {
+    let builder = Pool::builder()
+        .workers(2)
+        .thread_scheduler(Shared::default());
+    let pool = builder.build().unwrap();
+    in_pool(&pool, || {
+        for _ in 0..2_000 {
+            let here = tanada_runtime::fork::current_worker();
+            let there = Arc::new(AtomicBool::new(false));
+            let tells = Arc::clone(&there);
+            let other = untied(move || tells.store(true, SeqCst));
+            // This worker does not ask the scheduler before the other one has run the thread.
+            while !there.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            assert_eq!(here, tanada_runtime::fork::current_worker());
+            other.join().unwrap();
+        }
+    });
+}
+
+/// A tied thread that yields lets the scheduler's threads run.
+#[test]
+fn a_tied_thread_yields_to_what_a_scheduler_keeps() {
+    let builder = Pool::builder()
+        .workers(1)
+        .thread_scheduler(Shared::default());
+    let pool = builder.build().unwrap();
+    let root = Builder::new().pool(&pool).spawn(|| {
+        let ran = Arc::new(AtomicUsize::new(0));
+        for n in 0..100 {
+            let runs = Arc::clone(&ran);
+            let _other = thread::spawn(move || runs.fetch_add(1, SeqCst));
+            thread::yield_now();
+            assert_eq!(ran.load(SeqCst), n + 1);
+        }
+    });
+    root.unwrap().join().unwrap();
 }

@@ -288,7 +288,7 @@ impl PoolShared {
     }
 
     /// Wakes worker `whom` if it sleeps. Returns whether it did.
-    pub(super) fn wake_if_asleep(&self, whom: usize) -> bool {
+    pub(crate) fn wake_if_asleep(&self, whom: usize) -> bool {
         self.forks.demand.waits.wake_if_asleep(whom) || self.sleep.wake_if_asleep(whom)
     }
 

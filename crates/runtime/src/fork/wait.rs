@@ -258,9 +258,12 @@ pub fn yield_local() -> Option<Yield> {
 fn yield_to(run: impl FnOnce(&WorkerCore) -> Option<()>) -> Option<Yield> {
     let (done, is_thread) = worker::with_any(|worker| {
         let is_thread = worker.is_some_and(|worker| worker.current_thread().is_some());
-        let done = worker.map(|worker| match run(worker) {
-            Some(()) => Yield::Executed,
-            None => Yield::Idle,
+        let done = worker.map(|worker| {
+            worker.check_may_wait();
+            match run(worker) {
+                Some(()) => Yield::Executed,
+                None => Yield::Idle,
+            }
         });
         (done, is_thread)
     });

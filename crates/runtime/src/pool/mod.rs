@@ -25,7 +25,8 @@ use tanada_policy::Placement;
 /// named on standard error.
 ///
 /// A clone is another handle to the same workers, which end with the last handle. Dropping that one waits until everything has ended that
-/// was begun in the pool, also detached [threads](crate::thread) and spawned closures; on a worker of the pool itself it does not wait.
+/// was begun in the pool, also detached [threads](crate::thread) and spawned closures. On a worker of the pool itself, or if the program
+/// runs the workers on threads of its own ([`PoolBuilder::build_threads`]), it does not wait.
 ///
 /// A pool is [`UnwindSafe`]: a panic in a task leaves it as it was, and any other panic on its threads ends the process.
 #[derive(Clone)]

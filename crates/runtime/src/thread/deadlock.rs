@@ -269,13 +269,19 @@ fn task() -> Option<OsString> {
         // In a child of `fork(2)` it has another one.
         (*of == process).then(|| number.clone())
     };
-    TASK.with_borrow_mut(|kept| {
-        known(kept).or_else(|| {
-            let this = std::fs::read_link("/proc/thread-self").ok()?;
-            *kept = Some((process, this.file_name().map(OsStr::to_owned)?));
-            known(kept)
+    let look = || {
+        let this = std::fs::read_link("/proc/thread-self").ok()?;
+        this.file_name().map(OsStr::to_owned)
+    };
+    let kept = TASK.try_with(|kept| {
+        let mut kept = kept.borrow_mut();
+        known(&kept).or_else(|| {
+            *kept = Some((process, look()?));
+            known(&kept)
         })
-    })
+    });
+    // A destructor of another variable of an OS thread that ends may wait, too.
+    kept.unwrap_or_else(|_| look())
 }
 
 /// A pool was made.
@@ -592,11 +598,7 @@ fn circle_of(blocked: &[Blocked]) -> Vec<usize> {
 }
 
 fn report(blocked: &[Blocked], circle: &[usize]) {
-    // What a scheduler has lost is not parked, and in no queue.
-    let loses = known().pools.lock().iter().any(|pool| {
-        let pool = pool.upgrade();
-        pool.is_some_and(|pool| pool.threads.scheduler().is_some())
-    });
+    let losable = losable();
     let by_number = |who: u64| {
         let found = blocked.iter().rfind(|thread| thread.who == who);
         found.map_or_else(|| alive(who), |thread| thread.label.clone())
@@ -616,8 +618,8 @@ fn report(blocked: &[Blocked], circle: &[usize]) {
         On::Future => "a future".to_owned(),
         On::Sleep => "the passing of time".to_owned(),
         On::Schedule => "being scheduled".to_owned(),
-        On::Work if loses => {
-            "the end of a fork, a graph or a call, or was lost by a scheduler".to_owned()
+        On::Work if losable.contains_key(&thread.number) => {
+            "the end of a fork, a graph or a call, unless a scheduler has lost it".to_owned()
         }
         On::Work => "the end of a fork, a graph or a call".to_owned(),
         On::Pool => "the end of a pool, which its threads keep open".to_owned(),
@@ -637,10 +639,12 @@ fn report(blocked: &[Blocked], circle: &[usize]) {
     if circle.is_empty() && blocked.len() > NAMED {
         let _ = write!(text, "\n  and {} more", blocked.len() - NAMED);
     }
-    if circle.is_empty() && loses {
-        let lost = not_started(blocked);
+    if circle.is_empty() {
+        let waits: HashSet<u64> = blocked.iter().map(|thread| thread.number).collect();
+        let lost = |(number, _): &(&u64, &&str)| !waits.contains(number);
+        let lost: Vec<_> = losable.iter().filter(lost).collect();
         for (number, name) in lost.iter().take(NAMED) {
-            let name = label(*number, name);
+            let name = label(**number, name);
             let _ = write!(text, "\n  {name} was never run: a scheduler has lost it");
         }
         if lost.len() > NAMED {
@@ -650,17 +654,25 @@ fn report(blocked: &[Blocked], circle: &[usize]) {
     crate::process::report(format_args!("{text}"));
 }
 
-/// Returns the lightweight threads that are alive and not among those that wait, each with its name.
-fn not_started(blocked: &[Blocked]) -> Vec<(u64, &'static str)> {
-    let waiting: HashSet<u64> = blocked.iter().map(|thread| thread.number).collect();
-    let mut others = Vec::new();
+/// Returns the names of the lightweight threads that are alive and that a scheduler of the program's own may have lost, by their numbers.
+/// Called when nothing runs that could make a thread.
+fn losable() -> BTreeMap<u64, &'static str> {
+    let known = known();
+    let pools: Vec<_> = (known.pools.lock().iter())
+        .filter_map(Weak::upgrade)
+        .filter(|pool| pool.threads.scheduler().is_some())
+        .collect();
+    let mut losable = BTreeMap::new();
     stack::for_each(|header| {
-        let alive = header.label().filter(|_| !header.is_done());
-        others.extend(
-            alive.filter(|(number, _)| *number >= known().first && !waiting.contains(number)),
-        );
+        let Some((number, name)) = header.label().filter(|_| !header.is_done()) else {
+            return;
+        };
+        let pool = header.pool_address();
+        if number >= known.first && pools.iter().any(|of| std::ptr::eq(&raw const **of, pool)) {
+            losable.insert(number, name);
+        }
     });
-    others
+    losable
 }
 
 /// Returns what reports call the thread with the number, which waits for nothing that is known.

@@ -28,7 +28,7 @@ impl WorkerCore {
             .or_else(|| self.take_injected().or_else(|| self.steal_thread()))
     }
 
-    /// Takes and returns a thread that no worker of this pool has made ready. A scheduler is told of one that has arrived, and decides
+    /// Takes and returns a thread that was handed to the pool and not to a worker. A scheduler is told of one that has arrived, and decides
     /// which thread this worker takes.
     fn take_injected(&self) -> Option<Ready> {
         let pool = self.pool();
@@ -62,14 +62,21 @@ impl WorkerCore {
         threads.scheduler.is_some() && pool.schedule.is_none() && threads.may_have(me)
     }
 
-    /// Calls the user's scheduler. A panic of it ends the process: threads in its hands would be lost to those that wait for them.
+    /// Calls the user's scheduler, or a closure of [`with_queues`](super::with_queues). A panic ends the process: threads in its hands
+    /// would be lost to those that wait for them.
     pub(super) fn ask_scheduler<R>(&self, call: impl FnOnce(&mut Queues<'_>) -> R) -> R {
-        let before = self.threads.asking.replace(true);
+        let asking = &self.threads.asking;
         // With turns left, a thread could leave without a look at the mark.
         let turns = self.threads.replace_turns((0, 0));
-        let answer = EndOnPanic::around(|| call(&mut Queues::of(self)));
+        let answer = EndOnPanic::around(|| {
+            assert!(
+                !asking.replace(true),
+                "a scheduler of threads, or a closure of `with_queues`, must not call `with_queues`"
+            );
+            call(&mut Queues::of(self))
+        });
+        asking.set(false);
         self.threads.replace_turns(turns);
-        self.threads.asking.set(before);
         answer
     }
 

@@ -327,7 +327,8 @@ pub(super) fn schedule(thread: Runnable) {
     let pool = Header::of(&right).pool_address();
     worker::with_any(|worker| match worker {
         Some(worker) if std::ptr::eq(worker.pool(), pool) => {
-            worker.pool().make_ready(Some(worker), right, Why::New);
+            let why = why(&right);
+            worker.pool().make_ready(Some(worker), right, why);
         }
         _ => schedule_elsewhere(right),
     });
@@ -337,7 +338,16 @@ pub(super) fn schedule(thread: Runnable) {
 pub(super) fn schedule_elsewhere(right: Ready) {
     // SAFETY: the thread does not end before the right is used.
     let pool = unsafe { Header::of(&right).pool() }.shared();
-    pool.make_ready(None, right, Why::New);
+    let why = why(&right);
+    pool.make_ready(None, right, why);
+}
+
+/// Returns why a thread is made ready that was handed to the program.
+fn why(right: &Ready) -> Why {
+    match Header::of(right).home() {
+        None => Why::New,
+        Some(_) => Why::Woken,
+    }
 }
 
 /// Makes a thread ready for any worker that may run it, without a word to the scheduler.
@@ -352,7 +362,9 @@ pub(super) fn run_somewhere(right: Ready) {
 
 /// Calls `body` with the run queues of this worker's pool; `None` if this OS thread is no worker.
 ///
-/// The process ends if `body` panics, or waits.
+/// The same holds for `body` as for a function of a [`Scheduler`](super::Scheduler): the process ends if it panics, yields or has to wait,
+/// and of threads that it makes ready otherwise than by the queues the pool's scheduler learns later. It must not call this function, nor
+/// may a scheduler: the process ends then.
 pub fn with_queues<R>(body: impl FnOnce(&mut Queues<'_>) -> R) -> Option<R> {
     worker::with_any(|worker| worker.map(|worker| worker.ask_scheduler(body)))
 }
@@ -463,6 +475,7 @@ unsafe fn finish(thread: NonNull<Header>) -> Option<NonNull<WorkerCore>> {
     // SAFETY: headers are at their places for ever.
     let header: &'static Header = unsafe { thread.as_ref() };
     if !header.is_done() {
+        check_may_wait();
         // Numbers of threads made one after the other are consecutive.
         if header.number().is_multiple_of(LET_OTHERS) {
             super::yield_now();
@@ -473,6 +486,14 @@ unsafe fn finish(thread: NonNull<Header>) -> Option<NonNull<WorkerCore>> {
         unsafe { wait(header) };
     }
     here()
+}
+
+/// Ends the process if a scheduler calls this, or a closure of [`with_queues`]. Never inlined: see [`leave::yielding`].
+#[inline(never)]
+fn check_may_wait() {
+    worker::with_any(|worker| {
+        worker.inspect(|worker| worker.check_may_wait());
+    });
 }
 
 /// Returns the worker that this OS thread is.

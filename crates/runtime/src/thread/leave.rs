@@ -7,7 +7,7 @@ use super::find::RING;
 use super::record::{Header, Leave, Left, Word, parts};
 use super::run::{MOST_SLICES, SLICES};
 use super::scheduler::{First, Why};
-use crate::worker::{self, WorkerCore};
+use crate::worker::{self, EndOnPanic, WorkerCore};
 use std::sync::atomic::Ordering::Relaxed;
 use tanada_queues::{Head, Ready};
 
@@ -121,15 +121,18 @@ pub(super) fn put_away(word: Word) {
     });
 }
 
-/// A scheduler waits. (The panic ends the process.)
+/// A scheduler waits. Nothing may be unwound: what it waits for has the addresses of jobs on this stack.
 #[cold]
 #[inline(never)]
 fn leaves_a_scheduler() -> ! {
-    panic!("a scheduler of threads must not wait or yield")
+    EndOnPanic::around(|| {
+        panic!("a scheduler of threads, or a closure of `with_queues`, must not wait or yield")
+    })
 }
 
 impl WorkerCore {
-    /// Ends the process if this worker asks a scheduler, which is about to wait: the worker would ask it again meanwhile.
+    /// Ends the process if this worker asks a scheduler, or calls a closure of [`with_queues`](super::with_queues), which is about to wait:
+    /// the worker would ask the scheduler again meanwhile.
     #[inline(always)]
     pub(crate) fn check_may_wait(&self) {
         if self.threads.asking.get() {
@@ -205,8 +208,10 @@ impl WorkerCore {
     #[inline(never)]
     fn yields_to_queued(&self, thread: &'static Header) -> Option<Leave> {
         if self.pool().threads.scheduler.is_some() {
-            // It is not to be called on the stack of a thread.
-            return None;
+            // The scheduler knows which thread is the next one. The worker's loop asks it before it comes back to this one.
+            let picks = &self.threads.picks;
+            picks.set(picks.get() | (RING - 1));
+            return Some(self.gives_back(thread, Left::Yielded));
         }
         let right = self.threads.with_head(Head::pop)?;
         // SAFETY: the right was used up when the thread was resumed. Only this worker touches the ring, and not before the thread has left.

@@ -367,7 +367,7 @@ impl Header {
         // A reader that sees one of these sees, too, that the number has been 0 meanwhile.
         header.name.store(name.as_ptr().cast_mut(), Release);
         header.name_bytes.store(name.len(), Release);
-        // `on` is what it was when nothing was waited for.
+        // `on` says that nothing is waited for, as at the end of every wait.
         header.state.store(RUNNING, Relaxed);
         header.number.store(plan.number, Release);
     }
@@ -717,6 +717,14 @@ impl Header {
     #[inline]
     pub(super) fn goes_on(&self) {
         self.changes_to(On::Nothing);
+    }
+
+    /// The right to run the thread goes where it is run: if it was created and waited for that, it does no more.
+    #[inline]
+    pub(super) fn is_scheduled(&self) {
+        if self.on.load(Relaxed) & usize::from(u8::MAX) == On::Schedule as usize {
+            self.goes_on();
+        }
     }
 
     #[inline]

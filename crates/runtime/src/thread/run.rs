@@ -147,9 +147,11 @@ impl WorkerCore {
             stack::ensure_signal_stack();
         }
         let around = self.begin_slices();
-        // What a task waits for, and a profile, see each slice.
+        // What a task waits for, and a profile, see each slice. What a scheduler of the program's own has for this worker, only the loop
+        // sees.
         let (turns, more) = match until.is_some() || self.forks.lane.is_some() {
             true => (0, 0),
+            false if self.pool().threads.scheduler.is_some() => (TURNS, 0),
             false => (TURNS, MORE_TURNS),
         };
         let before = self.threads.replace_turns((turns, more));

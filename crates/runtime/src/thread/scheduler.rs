@@ -13,7 +13,7 @@ use tanada_queues::{Ready, Steal};
 pub enum Why {
     /// It was created.
     New,
-    /// It was unparked.
+    /// It was unparked, or was made ready again by [`Runnable::schedule`].
     Woken,
     /// It lets others run.
     Yielded,
@@ -40,7 +40,9 @@ pub enum First {
 ///
 /// Calls come from all workers at once, each for the worker that [`Queues::me`] names. No call is made inside of another one: a thread that
 /// becomes ready in a call is announced by a later [`Scheduler::ready`]. A panic ends the process. A function must not block, and one that
-/// waits in a function of this crate, or yields, ends the process.
+/// yields, or has to wait for a thread, for something of [`sync`](super::sync), or for a fork, a graph or a call, ends the process.
+///
+/// A scheduler may keep threads itself instead of in [`Queues`]; then it says so by [`Scheduler::may_have`].
 pub trait Scheduler: Send + Sync + 'static {
     /// Returns which thread goes on when an untied thread creates another one and makes it ready; by default the parent. If it is the
     /// child, both become ready, first the parent ([`Why::Forked`]) and then the child ([`Why::New`]), and the worker asks for the next.
@@ -67,11 +69,20 @@ pub trait Scheduler: Send + Sync + 'static {
     fn steal(&self, queues: &mut Queues<'_>) -> Option<Runnable> {
         queues.steal_nearest()
     }
+
+    /// Returns whether the scheduler itself keeps a thread that [`Scheduler::next`] or [`Scheduler::steal`] might return for worker `me`;
+    /// by default false. Asked before a worker sleeps, so that no thread is overlooked which was made ready in between: what one call of
+    /// [`Scheduler::ready`] has stored, later calls of this function see.
+    fn may_have(&self, me: WorkerId) -> bool {
+        let _ = me;
+        false
+    }
 }
 
 /// The right to run a thread that is ready, or that was created and not scheduled.
 ///
-/// A thread is run once for each such right. A right that is dropped goes to the thread's pool, so no scheduler can lose a thread.
+/// A thread is run once for each such right. A right that is dropped goes to the thread's pool, so no scheduler loses a thread unless it
+/// forgets the right ([`std::mem::forget`]).
 #[must_use = "a thread whose right is dropped runs at some time"]
 pub struct Runnable(Ready);
 
@@ -82,6 +93,7 @@ impl Runnable {
 
     pub(super) fn into_right(self) -> Ready {
         let this = ManuallyDrop::new(self);
+        Header::of(&this.0).is_scheduled();
         // SAFETY: `this` is not dropped, so the right is moved out once.
         unsafe { std::ptr::read(&this.0) }
     }
@@ -106,6 +118,7 @@ impl Drop for Runnable {
     fn drop(&mut self) {
         // SAFETY: the right is moved out once: nothing uses the field after the drop.
         let right = unsafe { std::ptr::read(&self.0) };
+        Header::of(&right).is_scheduled();
         // A scheduler that has dropped it is not asked again: it might do the same for ever.
         super::handle::run_somewhere(right);
     }
@@ -169,7 +182,8 @@ impl<'a> Queues<'a> {
     }
 
     /// Puts a thread at the tail of the queue of worker `whom`: it is the next to be stolen, and the last that the worker itself runs. A
-    /// thief that rejects what it has taken gives it back so.
+    /// thief that rejects what it has taken gives it back so. Wakes the worker, unless a governor has parked it: then others have to steal
+    /// the thread.
     ///
     /// # Panics
     /// If there is no such worker.
@@ -177,7 +191,10 @@ impl<'a> Queues<'a> {
         assert!(whom.0 < self.workers(), "there is no worker {whom:?}");
         if let Some(right) = self.ours(thread) {
             self.worker.pool().threads.tail(whom.index()).push(right);
-            self.announce();
+            match whom == self.me() {
+                true => self.announce(),
+                false => self.worker.pool().announce_thread_of(whom.index()),
+            }
         }
     }
 
@@ -186,7 +203,8 @@ impl<'a> Queues<'a> {
         self.pop_tail_if(whom, |_| true)
     }
 
-    /// As [`Queues::pop_tail`], if `accept` returns true for the digest of the thread's hint.
+    /// As [`Queues::pop_tail`], if `accept` returns true for the digest of the thread's hint. `accept` is called while the queue may be
+    /// locked, and again if another worker takes the thread meanwhile.
     pub fn pop_tail_if(
         &mut self,
         whom: WorkerId,

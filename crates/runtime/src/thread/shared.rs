@@ -18,14 +18,14 @@ use super::scheduler::{Runnable, Scheduler, Why};
 use super::stack;
 use super::switch::Place;
 use crate::pool::PoolShared;
-use crate::worker::{self, WorkerCore};
+use crate::worker::{self, EndOnPanic, WorkerCore};
 use parking_lot::Mutex;
 use std::cell::{Cell, UnsafeCell};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use tanada_policy::Placement;
+use tanada_policy::{Placement, WorkerId};
 use tanada_queues::sync::atomic::AtomicUsize;
 use tanada_queues::{Head, Injector, Mailbox, Ready, Tail, run_queue};
 
@@ -101,7 +101,7 @@ pub(crate) struct ThreadLocal {
     pub(super) carriers: Cell<usize>,
     /// A new thread, for which its parent leaves this worker.
     pub(super) child: Cell<Option<Ready>>,
-    /// Whether the scheduler is asked: meanwhile this worker's thread must not be suspended.
+    /// Whether the scheduler is asked, or a closure of [`with_queues`](super::with_queues) is called: meanwhile nothing must wait here.
     pub(super) asking: Cell<bool>,
 }
 
@@ -167,7 +167,14 @@ impl ThreadShared {
 
     /// Returns whether worker `me` might find a thread.
     pub(crate) fn may_have(&self, me: usize) -> bool {
-        self.has_mail(me) || self.has_any()
+        self.has_mail(me) || self.has_any() || self.scheduler_has(me)
+    }
+
+    /// Returns whether the user's scheduler keeps a thread for worker `me`.
+    fn scheduler_has(&self, me: usize) -> bool {
+        let scheduler = self.scheduler().filter(|_| deadlock::are_used());
+        scheduler
+            .is_some_and(|scheduler| EndOnPanic::around(|| scheduler.may_have(WorkerId(me as u16))))
     }
 
     /// Returns whether worker `me` has to run a thread that no other worker may run.
@@ -176,7 +183,7 @@ impl ThreadShared {
         !self.seats[me].mail.is_empty()
     }
 
-    /// Returns whether some worker might find a thread.
+    /// Returns whether some worker might find a thread that lies in a queue.
     pub(crate) fn has_any(&self) -> bool {
         deadlock::are_used()
             && (self.has_injected() || self.seats.iter().any(|seat| !seat.tail.is_empty()))
@@ -441,6 +448,18 @@ impl PoolShared {
         if !self.forks.demand.announce(&self.sleep) && self.sleep.count_waiting() > 0 {
             (0..self.threads.seats.len()).for_each(|whom| self.sleep.unpark(whom));
         }
+    }
+
+    /// As [`PoolShared::announce_thread`], of a thread that lies in the queue of worker `whom`, which perhaps alone is to take it.
+    pub(super) fn announce_thread_of(&self, whom: usize) {
+        let may_wake = self.sleep.is_active(whom);
+        if may_wake && self.wake_if_asleep(whom) {
+            return;
+        }
+        if may_wake && self.sleep.count_waiting() > 0 {
+            self.sleep.unpark(whom);
+        }
+        self.announce_thread();
     }
 
     /// As [`PoolShared::make_ready`], of a thread that stays on its worker.

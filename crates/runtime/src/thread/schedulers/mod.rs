@@ -10,6 +10,7 @@ pub use shallowest::ShallowestOf;
 
 use super::{First, Queues, Runnable, Scheduler, Why};
 use std::fmt;
+use tanada_policy::WorkerId;
 
 /// A ready-made scheduler.
 #[derive(Clone, Copy)]
@@ -91,5 +92,9 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
 
     fn steal(&self, queues: &mut Queues<'_>) -> Option<Runnable> {
         (**self).steal(queues)
+    }
+
+    fn may_have(&self, me: WorkerId) -> bool {
+        (**self).may_have(me)
     }
 }
