@@ -18,7 +18,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicUsize,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
 /// Bytes of a page, at most.
@@ -67,7 +67,7 @@ fn free_slots(class: usize) -> &'static Mutex<Free> {
     &FREE.get(Default::default)[class]
 }
 
-/// Where the mappings are: for the handler of page faults, too, which may take no lock.
+/// Where the mappings of stacks are: for the handler of page faults, too, which may take no lock. It is 0 throughout when it is made.
 struct Mappings {
     each: [Mapping; MAPPINGS],
     made: AtomicUsize,
@@ -93,16 +93,45 @@ struct Mapping {
     class: AtomicUsize,
 }
 
-static ALL: Mappings = Mappings {
-    each: [const {
-        Mapping {
-            base: AtomicPtr::new(std::ptr::null_mut()),
-            slots: AtomicUsize::new(0),
-            class: AtomicUsize::new(0),
+/// Null until the first stack is made; never freed. The memory is mapped and no variable, which would part the variables before it from
+/// those behind it by a hundred pages: a program without threads would touch a page more at its start.
+static ALL: AtomicPtr<Mappings> = AtomicPtr::new(std::ptr::null_mut());
+
+impl Mappings {
+    /// Returns those of this process, if there are any.
+    fn all() -> Option<&'static Mappings> {
+        // SAFETY: what is stored there is never freed.
+        unsafe { ALL.load(Acquire).as_ref() }
+    }
+
+    /// As [`Mappings::all`], but makes them if there are none.
+    ///
+    /// # Errors
+    /// If the system has no more memory or mappings.
+    fn make() -> io::Result<&'static Mappings> {
+        if let Some(all) = Mappings::all() {
+            return Ok(all);
         }
-    }; MAPPINGS],
-    made: AtomicUsize::new(0),
-};
+        let bytes = size_of::<Mappings>().next_multiple_of(PAGE);
+        let new = map(bytes, PAGE)?.cast::<Mappings>();
+        let first = ALL.compare_exchange(std::ptr::null_mut(), new, AcqRel, Acquire);
+        let all = first.map_or_else(
+            |other| {
+                // SAFETY: it was mapped just now, and no other thread has seen it.
+                unsafe { libc::munmap(new.cast(), bytes) };
+                other
+            },
+            |_| new,
+        );
+        // SAFETY: as in `all`; new memory is 0, which is a null pointer and numbers.
+        Ok(unsafe { &*all })
+    }
+
+    /// Returns those that were begun.
+    fn begun(&self) -> &[Mapping] {
+        &self.each[..self.made.load(Acquire).min(MAPPINGS)]
+    }
+}
 
 /// Returns which size of slots has stacks of at least `bytes`, `None` if none has.
 #[inline]
@@ -180,13 +209,14 @@ fn header_at(base: *mut u8, index: usize, class: usize) -> NonNull<Header> {
 /// Makes a slot out of `rest` of a mapping, or of a new one.
 fn new_slot(class: usize, rest: &mut (usize, usize)) -> io::Result<NonNull<Header>> {
     let size = size_of_class(class);
+    let all = Mappings::make()?;
     if rest.1 == 0 {
         install_handler();
         let slots = (MAPPING / size).max(1);
         let base = map(slots * size, size)?;
-        let index = ALL.made.fetch_add(1, Relaxed);
-        let Some(mapping) = ALL.each.get(index) else {
-            ALL.made.store(MAPPINGS, Relaxed);
+        let index = all.made.fetch_add(1, Relaxed);
+        let Some(mapping) = all.each.get(index) else {
+            all.made.store(MAPPINGS, Relaxed);
             // SAFETY: it was mapped just now.
             unsafe { libc::munmap(base.cast(), slots * size) };
             return Err(io::Error::other("too many stacks"));
@@ -197,7 +227,7 @@ fn new_slot(class: usize, rest: &mut (usize, usize)) -> io::Result<NonNull<Heade
         *rest = (index, slots);
     }
     let (mapping, left) = *rest;
-    let mapping = &ALL.each[mapping];
+    let mapping = &all.each[mapping];
     let base = mapping.base.load(Relaxed);
     let index = mapping.slots.load(Relaxed) - left;
     // SAFETY: it lies in the mapping.
@@ -253,9 +283,9 @@ fn guard(page: *mut u8) -> io::Result<()> {
     }
 }
 
-/// Returns the number of mappings that were begun.
-fn mappings() -> usize {
-    ALL.made.load(Acquire).min(MAPPINGS)
+/// Returns the mappings that were begun.
+fn mappings() -> &'static [Mapping] {
+    Mappings::all().map_or(&[], Mappings::begun)
 }
 
 /// Calls `look` with the header of every slot that was ever used. No new slots are made meanwhile.
@@ -263,7 +293,7 @@ pub(super) fn for_each(mut look: impl FnMut(&'static Header)) {
     for class in 0..SIZES {
         let free = free_slots(class).lock();
         let rest = free.rest;
-        for (number, mapping) in ALL.each[..mappings()].iter().enumerate() {
+        for (number, mapping) in mappings().iter().enumerate() {
             let base = mapping.base.load(Acquire);
             if base.is_null() || mapping.class.load(Relaxed) != class {
                 continue;
@@ -280,7 +310,7 @@ pub(super) fn for_each(mut look: impl FnMut(&'static Header)) {
 
 /// Returns the mapping that has the address: where it begins, the class of its slots, and the distance of the address. Takes no lock.
 fn mapping_of(address: usize) -> Option<(*mut u8, usize, usize)> {
-    ALL.each[..mappings()].iter().find_map(|mapping| {
+    mappings().iter().find_map(|mapping| {
         let base = mapping.base.load(Acquire);
         let (slots, class) = (mapping.slots.load(Relaxed), mapping.class.load(Relaxed));
         let offset = address.wrapping_sub(base.addr());
