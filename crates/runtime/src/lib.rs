@@ -54,6 +54,7 @@ mod executable;
 pub mod fork;
 mod governor;
 mod graph;
+mod list;
 mod marks;
 #[cfg(target_os = "linux")]
 pub mod messages;

@@ -76,15 +76,34 @@ impl<T: Sync> PerProcess<T> {
     }
 
     /// Returns this process's value, which the first call makes. It is never freed.
+    #[inline]
     pub(crate) fn get(&self, make: impl Fn() -> T) -> &'static T {
+        match self.kept() {
+            Ok(value) => value,
+            Err(_) => self.make(make),
+        }
+    }
+
+    /// Returns this process's value if there is one, else what was found.
+    #[inline]
+    fn kept(&self) -> Result<&'static T, *mut Kept<T>> {
+        let seen = self.0.load(Ordering::Acquire);
+        // SAFETY: what was stored is never freed.
+        match unsafe { seen.as_ref() } {
+            Some(kept) if kept.home.is_this() => Ok(&kept.value),
+            _ => Err(seen),
+        }
+    }
+
+    /// As [`PerProcess::get`], if there is no value. Inlined where the first pool is made, so that it does not lie on another page.
+    #[cold]
+    #[inline]
+    fn make(&self, make: impl Fn() -> T) -> &'static T {
         loop {
-            let seen = self.0.load(Ordering::Acquire);
-            // SAFETY: what was stored is never freed.
-            if let Some(kept) = unsafe { seen.as_ref() }
-                && kept.home.is_this()
-            {
-                return &kept.value;
-            }
+            let seen = match self.kept() {
+                Ok(value) => return value,
+                Err(seen) => seen,
+            };
             let kept = Kept {
                 home: Process::this(),
                 value: make(),

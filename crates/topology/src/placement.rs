@@ -76,13 +76,22 @@ impl Placement {
             shared: [cpu, cpu, cpu, 0, 0, 0],
             ..Spot::default()
         };
-        let domain = (0..workers).collect();
-        Placement::from_spots((0..workers).map(spot).collect(), vec![domain])
+        // By a loop and not by adapters, which would be functions elsewhere in a program that makes a pool at its start.
+        let number = workers as usize;
+        let (mut spots, mut domain) = (Vec::with_capacity(number), Vec::with_capacity(number));
+        for cpu in 0..workers {
+            spots.push(spot(cpu));
+            domain.push(cpu);
+        }
+        Placement::from_spots(spots, vec![domain])
     }
 
     #[inline]
     fn from_spots(spots: Vec<Spot>, domains: Vec<Vec<u32>>) -> Placement {
-        let by_distance = spots.iter().map(|_| OnceLock::new()).collect();
+        let mut by_distance = Vec::with_capacity(spots.len());
+        for _ in &spots {
+            by_distance.push(OnceLock::new());
+        }
         Placement(Arc::new(Inner {
             spots,
             domains,

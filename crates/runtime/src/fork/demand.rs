@@ -50,6 +50,7 @@
 //! The test `tests/model_forks.rs` runs this file and `sleep.rs` under shuttle.
 
 use super::reach::{Base, Reach};
+use crate::list::list;
 use crate::worker::sleep::Sleep;
 use tanada_queues::Padded;
 use tanada_queues::sync::atomic::{
@@ -76,7 +77,7 @@ pub const FAR: usize = 64 << 10;
 /// The limits of a pool's workers, and those of them that wait inside of a job.
 #[derive(Debug)]
 pub struct Demand {
-    limits: Box<[Padded<AtomicUsize>]>,
+    limits: Vec<Padded<AtomicUsize>>,
     /// Workers that wait inside of a job, and would take a fork meanwhile.
     pub waits: Sleep,
 }
@@ -86,7 +87,7 @@ impl Demand {
     #[inline]
     pub fn new(workers: usize) -> Self {
         Demand {
-            limits: (0..workers).map(|_| Padded(AtomicUsize::new(0))).collect(),
+            limits: list(workers, |_| Padded(AtomicUsize::new(0))),
             waits: Sleep::new(workers),
         }
     }

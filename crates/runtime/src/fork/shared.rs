@@ -6,6 +6,7 @@ use super::reach::{Base, Reach};
 use super::record::{Lane, PoolRecord};
 use super::share::{ShareLocal, Sharing};
 use super::wait::Jobs;
+use crate::list::list;
 use crate::pool::PoolShared;
 use crate::thread::Scheduler;
 use crate::worker::{EndOnPanic, WorkerCore};
@@ -72,7 +73,7 @@ impl fmt::Debug for Hooks {
 /// What all threads of a pool share for the fork layer.
 pub(crate) struct ForkShared {
     pub(crate) demand: Demand,
-    pub(super) seats: Box<[Seat]>,
+    pub(super) seats: Vec<Seat>,
     /// Jobs from threads outside of the pool.
     injected: Injector,
     /// Locked while a broadcast is posted, so that all workers get the parts of several broadcasts in one order.
@@ -137,17 +138,17 @@ impl ForkShared {
         record: Option<PoolRecord>,
         policy: &'static dyn ForkPolicy,
     ) -> Self {
-        let (owners, seats): (Vec<_>, Vec<_>) = placement
-            .ids()
-            .map(|_| {
-                let (owner, deque) = deque();
-                let mail = Mailbox::new();
-                (Some(owner), Seat { deque, mail })
-            })
-            .unzip();
+        let workers = usize::from(placement.workers());
+        let mut owners = Vec::with_capacity(workers);
+        let seats = list(workers, |_| {
+            let (owner, deque) = deque();
+            owners.push(Some(owner));
+            let mail = Mailbox::new();
+            Seat { deque, mail }
+        });
         ForkShared {
-            demand: Demand::new(seats.len()),
-            seats: seats.into(),
+            demand: Demand::new(workers),
+            seats,
             injected: Injector::new(),
             posting: Mutex::default(),
             keep: AtomicUsize::new(1),

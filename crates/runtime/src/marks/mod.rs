@@ -34,7 +34,8 @@ use std::fmt;
 use std::panic::Location;
 // Not `parking_lot`'s mutex: its table of waiting threads grows when a thread waits for the first time. That is a matter of chance, and
 // would move what that thread's tasks allocate.
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use tanada_policy::central::Central;
 use tanada_policy::dispatchers::serial::Serial;
 use tanada_policy::{Hints, Origin, Ready, WorkerId};
@@ -49,17 +50,34 @@ pub(crate) const REFERENCE: &str = "serial";
 pub static RECORDABLE: [u8; 24] = *b"tanada-runtime: marks 2\n";
 
 /// Returns whether pools of this process mark.
+#[inline]
 pub(crate) fn wanted() -> bool {
-    static WANTED: OnceLock<bool> = OnceLock::new();
-    *WANTED.get_or_init(|| {
+    // No `OnceLock`: its code lies elsewhere in the program, at the cost of a page fault when the first pool is made.
+    const UNKNOWN: u8 = 0;
+    const NO: u8 = 1;
+    const YES: u8 = 2;
+    static WANTED: AtomicU8 = AtomicU8::new(UNKNOWN);
+    let mut wanted = WANTED.load(Relaxed);
+    if wanted == UNKNOWN {
         // The linker drops what nothing refers to.
         std::hint::black_box(&RECORDABLE);
-        let asked = std::env::var_os("TANADA_MARKS").is_some_and(|value| value == "1");
-        if asked {
-            say(format_args!("hello 2"));
-        }
-        asked
-    })
+        let asked = match std::env::var_os("TANADA_MARKS") {
+            Some(value) if value == "1" => YES,
+            _ => NO,
+        };
+        // The first answer counts, also if the environment changes.
+        let first = WANTED.compare_exchange(UNKNOWN, asked, Relaxed, Relaxed);
+        wanted = first.map_or_else(|other| other, |_| asked);
+    }
+    wanted == YES && greeted()
+}
+
+/// Returns true once the recorder has been greeted.
+#[cold]
+fn greeted() -> bool {
+    static GREETED: Once = Once::new();
+    GREETED.call_once(|| say(format_args!("hello 2")));
+    true
 }
 
 /// Sends marks around the bodies of tasks, inside of the calls of the observer `O`.

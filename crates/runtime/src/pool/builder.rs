@@ -539,7 +539,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         );
         let handle = Pool::new(Arc::clone(&pool));
         let stack_size = self.stack_size.unwrap_or_else(default_stack_size);
-        let thread = |(id, local): (WorkerId, D::Local)| {
+        let thread = |id: WorkerId, local: D::Local| {
             let (pool, dispatcher) = (Arc::clone(&pool), Arc::clone(&dispatcher));
             let observer = self.observer.worker(id);
             let meter = G::meter(&governed, id.index());
@@ -572,7 +572,10 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
                 main: Box::new(main),
             }
         };
-        let threads = ids.zip(locals).map(thread).collect();
+        let mut threads = Vec::with_capacity(locals.len());
+        for (id, local) in ids.zip(locals) {
+            threads.push(thread(id, local));
+        }
         Made {
             entered: None,
             pool: handle,

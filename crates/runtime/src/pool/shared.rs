@@ -218,6 +218,7 @@ static POOLS: AtomicU64 = AtomicU64::new(0);
 
 impl PoolShared {
     /// Returns a pool without threads.
+    #[inline]
     #[allow(
         clippy::too_many_arguments,
         reason = "one for each field that the builder knows"
@@ -257,7 +258,10 @@ impl PoolShared {
                     None => home.number(),
                 },
             ),
-            regions: regions.map_or_else(OnceLock::new, OnceLock::from),
+            regions: match regions {
+                Some(regions) => OnceLock::from(regions),
+                None => OnceLock::new(),
+            },
             threads: ThreadShared::new(&placement, hooks.threads.clone()),
             forks: ForkShared::new(&placement, hooks, record, fork_policy),
             placement,
@@ -378,6 +382,7 @@ impl PoolShared {
     }
 
     /// Calls one of the pool's hooks on worker `me`. A panic goes to the pool's handler, or ends the process.
+    #[inline]
     pub(crate) fn hook<T: Fn(usize) + ?Sized>(
         &self,
         me: WorkerId,

@@ -117,6 +117,8 @@ impl Seen {
 fn known() -> &'static Known {
     static KNOWN: PerProcess<Known> = PerProcess::new();
     KNOWN.get(|| Known {
+        // The first pool's place is made here: a list that grows does so by code elsewhere in the program.
+        pools: Mutex::new(Vec::with_capacity(1)),
         first: super::shared::number(),
         ..Known::default()
     })

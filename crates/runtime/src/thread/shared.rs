@@ -17,6 +17,7 @@ use super::ring::Ring;
 use super::scheduler::{Runnable, Scheduler, Why};
 use super::stack;
 use super::switch::Place;
+use crate::list::list;
 use crate::pool::PoolShared;
 use crate::worker::{self, EndOnPanic, WorkerCore};
 use parking_lot::Mutex;
@@ -40,7 +41,7 @@ static NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// What all threads of a pool share for lightweight threads.
 pub(crate) struct ThreadShared {
-    pub(super) seats: Box<[Seat]>,
+    pub(super) seats: Vec<Seat>,
     pub(super) injected: Injector,
     /// Threads that the user's scheduler has not been told of.
     pub(super) arrivals: Injector,
@@ -106,23 +107,23 @@ pub(crate) struct ThreadLocal {
 }
 
 impl ThreadShared {
+    #[inline]
     pub(crate) fn new(placement: &Placement, scheduler: Option<Arc<dyn Scheduler>>) -> Self {
-        let (heads, seats): (Vec<_>, Vec<_>) = placement
-            .ids()
-            .map(|_| {
-                let (head, tail) = run_queue();
-                let seat = Seat {
-                    tail,
-                    mail: Mailbox::new(),
-                    looks: AtomicU64::new(0),
-                    elsewhere: AtomicU64::new(0),
-                    loopless: AtomicBool::new(false),
-                };
-                (Some(head), seat)
-            })
-            .unzip();
+        let workers = usize::from(placement.workers());
+        let mut heads = Vec::with_capacity(workers);
+        let seats = list(workers, |_| {
+            let (head, tail) = run_queue();
+            heads.push(Some(head));
+            Seat {
+                tail,
+                mail: Mailbox::new(),
+                looks: AtomicU64::new(0),
+                elsewhere: AtomicU64::new(0),
+                loopless: AtomicBool::new(false),
+            }
+        });
         ThreadShared {
-            seats: seats.into(),
+            seats,
             injected: Injector::new(),
             arrivals: Injector::new(),
             scheduler,
@@ -131,6 +132,7 @@ impl ThreadShared {
     }
 
     /// Returns what worker `me`, which is made now, alone touches. `limit` is that of the worker, and lives as long.
+    #[inline]
     pub(crate) fn local(&self, me: usize, seed: u64, limit: &AtomicUsize) -> ThreadLocal {
         let head = self.heads.lock()[me].take();
         ThreadLocal {

@@ -24,6 +24,7 @@
 //! The test `tests/model_calls.rs` runs this file and `sleep.rs` under shuttle.
 
 use super::sleep::Sleep;
+use crate::list::list;
 use crate::parking;
 use std::collections::VecDeque;
 use tanada_queues::Padded;
@@ -39,7 +40,7 @@ const CALLED: u64 = u64::MAX;
 /// The inboxes of a pool's workers. `T` is a part.
 #[derive(Debug)]
 pub struct Calls<T> {
-    inboxes: Box<[Padded<Inbox<T>>]>,
+    inboxes: Vec<Padded<Inbox<T>>>,
     /// `quiet` while no call is under way, else [`CALLED`]: the one word that a worker reads after each task.
     state: Padded<AtomicU64>,
     quiet: u64,
@@ -77,7 +78,7 @@ impl<T> Calls<T> {
             })
         };
         Calls {
-            inboxes: (0..workers).map(inbox).collect(),
+            inboxes: list(workers, inbox),
             state: Padded(AtomicU64::new(quiet)),
             quiet,
             under_way: Mutex::new(0),

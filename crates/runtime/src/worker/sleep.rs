@@ -85,6 +85,7 @@
 //!
 //! The test `tests/model_sleep.rs` runs this file under shuttle, whose memory is sequentially consistent, as the proof assumes.
 
+use crate::list::list;
 use crate::parking;
 use std::time::Duration;
 use tanada_queues::Padded;
@@ -105,10 +106,10 @@ const BITS: usize = u64::BITS as usize;
 #[derive(Debug)]
 pub struct Sleep {
     /// One bit a worker; see the module's documentation. Each word is on a line of its own, apart from what every worker reads.
-    asleep: Box<[Padded<AtomicU64>]>,
+    asleep: Vec<Padded<AtomicU64>>,
     /// Number of searching workers. On a line of its own: all workers write it, and all read the pointers beside it.
     searching: Padded<AtomicUsize>,
-    workers: Box<[Counts]>,
+    workers: Vec<Counts>,
     closing: AtomicBool,
     /// Number of active workers. On a line of its own: governed workers load it after each task.
     width: Padded<AtomicUsize>,
@@ -182,11 +183,9 @@ impl Sleep {
     #[inline]
     pub fn new(workers: usize) -> Self {
         Sleep {
-            asleep: (0..workers.div_ceil(BITS))
-                .map(|_| Padded::default())
-                .collect(),
+            asleep: list(workers.div_ceil(BITS), |_| Padded::default()),
             searching: Padded(AtomicUsize::new(0)),
-            workers: (0..workers).map(|_| Counts::default()).collect(),
+            workers: list(workers, |_| Counts::default()),
             closing: AtomicBool::new(false),
             width: Padded(AtomicUsize::new(workers)),
             waiting: AtomicUsize::new(0),
