@@ -334,7 +334,12 @@ pub(super) fn run_elsewhere<R: Send>(
     {
         // SAFETY: the job does not move, and this function does not return before the latch is open.
         pool.inject_job(unsafe { job.ready(0) });
-        job.latch().wait(worker, Jobs::OnTop);
+        let latch = job.latch();
+        match worker {
+            // The pool is new: its threads begin later than a thread that spins would stop, and need its processor.
+            None if !pool.sleep.has_begun() => latch.wait_outside(false),
+            _ => latch.wait(worker, Jobs::OnTop),
+        }
         job.into_result()
     }
     let _entered = pool.enter();

@@ -160,14 +160,17 @@ impl CountLatch {
     pub(crate) fn wait(&self, worker: Option<&WorkerCore>, jobs: Jobs) {
         match worker {
             Some(worker) => worker.wait_for(&self.flag, jobs),
-            None => {
-                let _outside = crate::thread::deadlock::Outside::enter();
-                if self.left.load(Acquire) != 0 {
-                    super::wait::spin(|| self.flag.is_open());
-                }
-                self.flag.park_until(|| false);
-            }
+            None => self.wait_outside(true),
         }
+    }
+
+    /// As [`CountLatch::wait`] on a thread that is no worker. `spins`: the jobs may end at once.
+    pub(super) fn wait_outside(&self, spins: bool) {
+        let _outside = crate::thread::deadlock::Outside::enter();
+        if spins && self.left.load(Acquire) != 0 {
+            super::wait::spin(|| self.flag.is_open());
+        }
+        self.flag.park_until(|| false);
     }
 }
 

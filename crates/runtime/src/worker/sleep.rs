@@ -285,6 +285,12 @@ impl Sleep {
         assert!(first, "worker {me} entered twice");
     }
 
+    /// Returns whether the last worker has entered. Most often the others have, then: threads are started in their order.
+    #[inline]
+    pub fn has_begun(&self) -> bool {
+        (self.workers.last()).is_some_and(|last| last.parker.get().is_some())
+    }
+
     /// Counts worker `me`, which calls this and was busy, as searching.
     #[inline]
     pub fn begin_search(&self, me: usize) {
