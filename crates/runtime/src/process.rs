@@ -10,6 +10,18 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
+#[cfg(not(target_os = "linux"))]
+pub(crate) use libc::mmap as map_memory;
+/// `mmap` under the name by which the standard library calls it: another one would be one more that the loader looks up at every start of
+/// a program.
+#[cfg(target_os = "linux")]
+pub(crate) use libc::mmap64 as map_memory;
+
+// The C library, before the libraries that the standard library names: the loader looks for most names of a program in the first one.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[link(name = "c")]
+unsafe extern "C" {}
+
 /// The number of this process among its ancestors that have asked for one; 0 until it asks. The pointer is null until some process asks.
 static NUMBER: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -152,7 +164,7 @@ fn cleared_in_children() -> *mut AtomicU64 {
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | POPULATE;
     // SAFETY: a new mapping touches no other memory.
     let page = unsafe {
-        libc::mmap(
+        map_memory(
             std::ptr::null_mut(),
             size_of::<AtomicU64>(),
             access,

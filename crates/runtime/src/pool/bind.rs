@@ -1,5 +1,6 @@
 //! Binding of workers to hardware threads.
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::str::FromStr;
@@ -72,48 +73,38 @@ impl Bind {
     }
 }
 
-const BITS: usize = libc::c_ulong::BITS as usize;
-
-/// An affinity mask: a bit for each of as many hardware threads as one system call covers.
-type Mask = [libc::c_ulong; 1024 / BITS];
-
 thread_local! {
     /// The mask that this thread had before it was bound as a worker.
-    static BEFORE: Cell<Option<Mask>> = const { Cell::new(None) };
+    static BEFORE: Cell<Option<CpuSet>> = const { Cell::new(None) };
 }
 
 /// Binds this thread to those of `cpus` that a mask covers. Does nothing if there are none, or if the system refuses.
 fn bind_thread(cpus: &[u32]) {
-    let mut mask = Mask::default();
+    let mut mask = CpuSet::new();
     for cpu in cpus.iter().map(|&cpu| cpu as usize) {
-        if let Some(word) = mask.get_mut(cpu / BITS) {
-            *word |= 1 << (cpu % BITS);
+        if cpu < CpuSet::MAX_CPU {
+            mask.set(cpu);
         }
     }
-    if mask != Mask::default() {
+    if mask != CpuSet::new() {
         BEFORE.set(current());
         set(&mask);
     }
 }
 
 /// Returns the mask of this thread, if it fits.
-fn current() -> Option<Mask> {
-    let mut mask = Mask::default();
-    // SAFETY: the kernel writes at most `size_of_val(&mask)` bytes, all of which belong to `mask`. A `cpu_set_t` is an array of such words.
-    let written =
-        unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) };
-    (written >= 0).then_some(mask)
+fn current() -> Option<CpuSet> {
+    sched_getaffinity(None).ok()
 }
 
 /// Sets the mask of this thread. An error means that the allowed mask has changed since it was read (a container was moved): then the
 /// thread stays as it is.
-fn set(mask: &Mask) {
-    // SAFETY: the kernel reads `size_of_val(mask)` bytes, all of which belong to `mask`. A `cpu_set_t` is an array of such words.
-    unsafe { libc::sched_setaffinity(0, size_of_val(mask), mask.as_ptr().cast()) };
+fn set(mask: &CpuSet) {
+    let _ = sched_setaffinity(None, mask);
 }
 
 /// While this lives, the thread has the mask that it had before it was bound as a worker. Does nothing on other threads.
-pub(super) struct Unbound(Option<Mask>);
+pub(super) struct Unbound(Option<CpuSet>);
 
 impl Unbound {
     #[inline]

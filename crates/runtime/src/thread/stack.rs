@@ -12,7 +12,7 @@
 //! a cache (the reason of the page and a line between the stacks of paper 2's threads).
 
 use super::record::Header;
-use crate::process::PerProcess;
+use crate::process::{PerProcess, map_memory};
 use parking_lot::Mutex;
 use std::io;
 use std::ptr::NonNull;
@@ -242,7 +242,7 @@ fn map(bytes: usize, align: usize) -> io::Result<*mut u8> {
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
     let all = bytes + align;
     // SAFETY: a new mapping touches no other memory.
-    let start = unsafe { libc::mmap(std::ptr::null_mut(), all, access, kind, -1, 0) };
+    let start = unsafe { map_memory(std::ptr::null_mut(), all, access, kind, -1, 0) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
@@ -350,10 +350,10 @@ fn install_handler() {
         let before = Box::into_raw(Box::new(std::mem::zeroed::<libc::sigaction>()));
         libc::sigaction(libc::SIGSEGV, std::ptr::null(), before);
         BEFORE.store(before, Release);
+        // Its mask is empty: a set of signals is an array of bits.
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_fault as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        libc::sigemptyset(&mut action.sa_mask);
         libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut());
     }
 }

@@ -137,10 +137,12 @@ fn write() {
     };
     // Through a file beside it, so that the report appears whole or not at all.
     let mut beside = path.clone().into_os_string();
-    beside.push(format!(".{}", std::process::id()));
-    let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
-    if let Err(error) = written {
-        drop(std::fs::remove_file(&beside));
+    // By system calls where those of the standard library are functions of the C library that few programs use otherwise: each is a name
+    // that the loader looks up at every start of a program.
+    beside.push(format!(".{}", rustix::process::getpid()));
+    let rename = |()| rustix::fs::rename(&beside, path).map_err(std::io::Error::from);
+    if let Err(error) = std::fs::write(&beside, text).and_then(rename) {
+        let _ = rustix::fs::unlink(&beside);
         process::report(format_args!("{}: {error}", path.display()));
     }
 }
