@@ -111,6 +111,8 @@ pub struct Sleep {
     searching: Padded<AtomicUsize>,
     workers: Vec<Counts>,
     closing: AtomicBool,
+    /// Whether the last worker has entered: written once, and apart from what workers write.
+    begun: AtomicBool,
     /// Number of active workers. On a line of its own: governed workers load it after each task.
     width: Padded<AtomicUsize>,
     /// Number of workers that wait inside of a task.
@@ -187,6 +189,7 @@ impl Sleep {
             searching: Padded(AtomicUsize::new(0)),
             workers: list(workers, |_| Counts::default()),
             closing: AtomicBool::new(false),
+            begun: AtomicBool::new(false),
             width: Padded(AtomicUsize::new(workers)),
             waiting: AtomicUsize::new(0),
             watchers: AtomicUsize::new(0),
@@ -283,12 +286,15 @@ impl Sleep {
     pub fn enter(&self, me: usize) {
         let first = self.workers[me].parker.set(parking::current()).is_ok();
         assert!(first, "worker {me} entered twice");
+        if me + 1 == self.workers.len() {
+            self.begun.store(true, Relaxed);
+        }
     }
 
     /// Returns whether the last worker has entered. Most often the others have, then: threads are started in their order.
     #[inline]
     pub fn has_begun(&self) -> bool {
-        (self.workers.last()).is_some_and(|last| last.parker.get().is_some())
+        self.begun.load(Relaxed)
     }
 
     /// Counts worker `me`, which calls this and was busy, as searching.
