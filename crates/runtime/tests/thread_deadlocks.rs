@@ -114,6 +114,22 @@ mod cases {
         ),
         ("parts", parts, &["waits for a barrier"]),
         (
+            "pools",
+            pools,
+            &[
+                "(a) waits for the end of a pool",
+                "(b) waits for the end of a pool",
+            ],
+        ),
+        (
+            "scopes",
+            scopes,
+            &[
+                "waits for a message",
+                "1 OS thread outside of pools waits for the end of a fork, a graph or a call",
+            ],
+        ),
+        (
             "lost",
             lost,
             &[
@@ -439,6 +455,35 @@ mod cases {
             pool.scope(|scope| {
                 scope.task("reads").register(|_| _ = receiver.recv());
             })
+        });
+        run.expect("it never ends");
+    }
+
+    /// Two threads each end the pool of the other.
+    fn pools(_: &Pool) {
+        let pools = [0, 1].map(|_| Pool::builder().workers(1).build().expect("a pool"));
+        let [a, b] = pools.clone();
+        let ends = |pool: Pool| {
+            move || {
+                thread::sleep(Duration::from_millis(20));
+                drop(pool);
+            }
+        };
+        let threads = [
+            spawn(&a, "a", ends(b.clone())),
+            spawn(&b, "b", ends(a.clone())),
+        ];
+        drop((pools, a, b));
+        for thread in threads {
+            thread.join().expect("no panic");
+        }
+    }
+
+    /// The main thread waits for a graph, whose task waits for ever.
+    fn scopes(pool: &Pool) {
+        let (_sender, receiver) = bounded::<u8>(1);
+        let run = pool.scope(|scope| {
+            scope.task("reads").register(|_| _ = receiver.recv());
         });
         run.expect("it never ends");
     }

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tanada_runtime::thread::sync::{Barrier, Condvar, Mutex, bounded};
 use tanada_runtime::thread::{self, Builder, First, JoinHandle, Queues, Runnable, Scheduler, Why};
-use tanada_runtime::{Pool, fork};
+use tanada_runtime::{Pool, WorkerId, fork};
 
 fn pool() -> Pool {
     Pool::builder().workers(2).build().unwrap()
@@ -333,6 +333,11 @@ impl Scheduler for Wrong {
         self.is_called_in("steal");
         None
     }
+
+    fn may_have(&self, _me: WorkerId) -> bool {
+        self.is_called_in("may_have");
+        false
+    }
 }
 
 fn run_a_graph(pool: &Pool) {
@@ -423,7 +428,7 @@ fn a_scheduler_that_waits_or_panics_ends_the_process() {
         "graph",
         "broadcast",
     ];
-    for place in ["ready", "first", "next", "steal"] {
+    for place in ["ready", "first", "next", "steal", "may_have"] {
         std::thread::scope(|tests| {
             for what in waits {
                 tests.spawn(move || {

@@ -416,27 +416,25 @@ impl PoolShared {
 
     /// Waits for the workers to end, for each after a call of `before` with its thread. `entered` is this thread's part in the schedule.
     fn join_after(&self, entered: Option<Entered>, mut before: impl FnMut(&JoinHandle<()>)) {
-        let is_worker = worker::with_any(|worker| worker.is_some());
-        let _outside = (!is_worker).then(deadlock::waits_for_a_pool);
-        if let Some(schedule) = &self.schedule {
-            schedule.turns.wait_for_end_of(schedule.pool);
-        }
-        drop(entered);
-        let mut join = || {
-            for thread in self.os_threads.lock().drain(..) {
-                before(&thread);
-                // No error is possible: a worker that panics ends the process.
-                let _ = thread.join();
+        worker::with_any(|worker| {
+            worker.inspect(|worker| worker.check_may_wait());
+            let _waits = deadlock::waits_for_a_pool(worker);
+            if let Some(schedule) = &self.schedule {
+                schedule.turns.wait_for_end_of(schedule.pool);
             }
-        };
-        // The workers may wait for this thread's pool, which then says so.
-        worker::with_any(|worker| match worker {
-            Some(worker) => {
-                worker.check_may_wait();
-                let _elsewhere = deadlock::Elsewhere::enter(worker);
-                worker.pool().wait_in_a_task(&mut join);
+            drop(entered);
+            let mut join = || {
+                for thread in self.os_threads.lock().drain(..) {
+                    before(&thread);
+                    // No error is possible: a worker that panics ends the process.
+                    let _ = thread.join();
+                }
+            };
+            match worker {
+                // The workers may wait for this thread's pool, which then says so.
+                Some(worker) => worker.pool().wait_in_a_task(&mut join),
+                None => join(),
             }
-            None => join(),
         });
     }
 

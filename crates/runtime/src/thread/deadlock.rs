@@ -15,7 +15,7 @@
 //! An OS thread that was woken need not run for long, on a machine that has other things to do. So nothing is reported of one that does not
 //! sleep for the system.
 
-use super::record::{On, Wait};
+use super::record::{Header, On, Wait};
 use super::stack;
 use super::timer;
 use crate::pool::PoolShared;
@@ -138,10 +138,34 @@ impl Outside {
     }
 }
 
-/// This OS thread, which is no worker, waits for the end of a pool until the result is dropped.
-pub(crate) fn waits_for_a_pool() -> (Outside, Option<Heavily>) {
-    let heavily = are_used().then(|| Heavily::enter(false, On::Pool, 0));
-    (Outside::enter(), heavily)
+/// This OS thread, which is `worker` if it is one, waits for the end of a pool until the result is dropped.
+pub(crate) fn waits_for_a_pool(worker: Option<&WorkerCore>) -> impl Sized {
+    let thread = worker.and_then(WorkerCore::current_thread);
+    let heavily =
+        (thread.is_none() && are_used()).then(|| Heavily::enter(worker.is_some(), On::Pool, 0));
+    let outside = worker.is_none().then(Outside::enter);
+    (
+        heavily,
+        outside,
+        worker.map(Elsewhere::enter),
+        thread.map(Ends::enter),
+    )
+}
+
+/// A lightweight thread waits for the end of a pool, until this is dropped. Its worker does nothing else meanwhile.
+struct Ends(&'static Header);
+
+impl Ends {
+    fn enter(thread: &'static Header) -> Self {
+        thread.waits_on(On::Pool, 0);
+        Ends(thread)
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.goes_on();
+    }
 }
 
 /// A worker waits for something of a pool that is not its own, until this is dropped.
@@ -182,7 +206,7 @@ struct Heavy {
 }
 
 /// This OS thread waits in a task or forked closure, or outside of all pools, until this is dropped.
-pub(crate) struct Heavily(u64);
+pub(super) struct Heavily(u64);
 
 impl Heavily {
     /// `is_worker`: whether this OS thread is a worker.
@@ -642,6 +666,24 @@ fn report(blocked: &[Blocked], circle: &[usize]) {
         let _ = write!(text, "\n  and {} more", blocked.len() - NAMED);
     }
     if circle.is_empty() {
+        let known = known();
+        let named = known
+            .heavy
+            .lock()
+            .iter()
+            .filter(|heavy| !heavy.is_worker)
+            .count();
+        let others = known.outside.load(SeqCst).saturating_sub(named);
+        if others > 0 {
+            let threads = match others {
+                1 => "OS thread outside of pools waits",
+                _ => "OS threads outside of pools wait",
+            };
+            let _ = write!(
+                text,
+                "\n  {others} {threads} for the end of a fork, a graph or a call"
+            );
+        }
         let waits: HashSet<u64> = blocked.iter().map(|thread| thread.number).collect();
         let lost = |(number, _): &(&u64, &&str)| !waits.contains(number);
         let lost: Vec<_> = losable.iter().filter(lost).collect();

@@ -56,10 +56,9 @@ impl WorkerCore {
 
     /// Returns whether threads are queued that a scheduler of the program's own may take, and has not taken when it was asked.
     pub(crate) fn leaves_threads_to_others(&self) -> bool {
-        let (pool, me) = (self.pool(), self.id.index());
-        let threads = &pool.threads;
+        let pool = self.pool();
         // In a schedule, time decides nothing.
-        threads.scheduler.is_some() && pool.schedule.is_none() && threads.may_have(me)
+        pool.threads.scheduler.is_some() && pool.schedule.is_none() && self.may_have_threads()
     }
 
     /// Calls the user's scheduler, or a closure of [`with_queues`](super::with_queues). A panic ends the process: threads in its hands
@@ -156,6 +155,11 @@ impl WorkerCore {
 
     /// Returns whether this worker might find a thread.
     pub(crate) fn may_have_threads(&self) -> bool {
-        self.pool().threads.may_have(self.id.index())
+        let threads = &self.pool().threads;
+        let scheduler = threads.scheduler().filter(|_| deadlock::are_used());
+        // The scheduler is asked first: it may make threads ready, which lie in a queue then.
+        let keeps = scheduler
+            .is_some_and(|scheduler| self.ask_scheduler(|queues| scheduler.may_have(queues.me())));
+        keeps || threads.may_have(self.id.index())
     }
 }

@@ -203,7 +203,7 @@ pub(crate) enum On {
     Schedule,
     /// The end of a fork, a graph or a call. The thread is not parked.
     Work,
-    /// The end of a pool.
+    /// The end of a pool. The thread is not parked.
     Pool,
 }
 
@@ -750,6 +750,7 @@ impl Header {
         match self.home() {
             _ if is_parked => is_same.then(|| wait(on, what)),
             None => (on == On::Schedule).then(|| wait(on, 0)),
+            Some(_) if on == On::Pool => is_same.then(|| wait(on, 0)),
             Some(_) => Some(wait(On::Work, 0)),
         }
     }

@@ -19,14 +19,14 @@ use super::stack;
 use super::switch::Place;
 use crate::list::list;
 use crate::pool::PoolShared;
-use crate::worker::{self, EndOnPanic, WorkerCore};
+use crate::worker::{self, WorkerCore};
 use parking_lot::Mutex;
 use std::cell::{Cell, UnsafeCell};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use tanada_policy::{Placement, WorkerId};
+use tanada_policy::Placement;
 use tanada_queues::sync::atomic::AtomicUsize;
 use tanada_queues::{Head, Injector, Mailbox, Ready, Tail, run_queue};
 
@@ -167,16 +167,9 @@ impl ThreadShared {
         self.heads.lock()[me].is_none()
     }
 
-    /// Returns whether worker `me` might find a thread.
-    pub(crate) fn may_have(&self, me: usize) -> bool {
-        self.has_mail(me) || self.has_any() || self.scheduler_has(me)
-    }
-
-    /// Returns whether the user's scheduler keeps a thread for worker `me`.
-    fn scheduler_has(&self, me: usize) -> bool {
-        let scheduler = self.scheduler().filter(|_| deadlock::are_used());
-        scheduler
-            .is_some_and(|scheduler| EndOnPanic::around(|| scheduler.may_have(WorkerId(me as u16))))
+    /// Returns whether worker `me` might find a thread that lies in a queue.
+    pub(super) fn may_have(&self, me: usize) -> bool {
+        self.has_mail(me) || self.has_any()
     }
 
     /// Returns whether worker `me` has to run a thread that no other worker may run.

@@ -296,7 +296,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 self.core.end_if_forked();
                 may_have
                     || self.core.pool.forks.may_have(me.index())
-                    || self.core.pool.threads.may_have(me.index())
+                    || self.core.may_have_threads()
                     || self.core.is_called()
             });
             let long = start.elapsed() >= LONG_SLEEP;
@@ -322,9 +322,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     fn run_aside(&self, run: impl FnOnce(&WorkerCore)) {
         let (pool, me) = (&self.core.pool, self.core.id);
         let left = || {
-            self.dispatcher.may_have(me)
-                || pool.forks.has_jobs()
-                || pool.threads.may_have(me.index())
+            self.dispatcher.may_have(me) || pool.forks.has_jobs() || self.core.may_have_threads()
         };
         pool.forks
             .demand
