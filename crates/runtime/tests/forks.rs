@@ -7,7 +7,7 @@ mod twisted;
 use own_process::{in_own_process, outcome_of};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 use tanada_policy::{
     Decision, Entry, Env, Governor, Order, Origin, Outcome, Period, Plan, Ready, RegionGovernor,
@@ -329,15 +329,24 @@ fn child_of_a_nested_body() {
 static FORKS_IN: Mutex<Option<&str>> = Mutex::new(None);
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
+/// Whether this process is the child.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+
 /// Called by every callback.
 fn here(callback: &str) {
+    if IS_CHILD.load(Ordering::SeqCst) {
+        return;
+    }
     let mut at = FORKS_IN.lock();
     if *at == Some(callback) {
         *at = None;
-        // The child, too, leaves the lock.
         let child = fork();
         if child > 0 {
             CHILD.store(child, Ordering::SeqCst);
+        } else {
+            // Threads that are not here may wait for the lock, and would be handed it.
+            std::mem::forget(at);
+            IS_CHILD.store(true, Ordering::SeqCst);
         }
     }
 }
