@@ -240,6 +240,7 @@ struct Wrong {
     /// Locked for ever.
     locked: Mutex<()>,
     own: Arc<OnceLock<Pool>>,
+    forked: AtomicBool,
     other: std::sync::Mutex<Option<Pool>>,
 }
 
@@ -298,6 +299,8 @@ impl Wrong {
             "scope" => thread::scope(|scope| {
                 let _thread = scope.spawn(|| thread::sleep(long));
             }),
+            // Once: two workers that fork here at the same time would wait for each other to take the fork.
+            "fork" if self.forked.swap(true, SeqCst) => {}
             "fork" => wait_for_a_fork(),
             "install" => drop(other().map(|other| fork::install(&other, || ()))),
             "drop a pool" => drop(other()),
@@ -378,6 +381,7 @@ fn a_scheduler_does_wrong() {
         unscheduled: std::sync::Mutex::new(Some(unscheduled)),
         locked,
         own: Arc::clone(&own),
+        forked: AtomicBool::new(false),
         other: std::sync::Mutex::new(Some(other)),
     };
     let pool = Pool::builder()

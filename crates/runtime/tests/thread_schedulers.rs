@@ -433,12 +433,15 @@ impl Scheduler for Shared {
     }
 }
 
+fn pool_that_keeps(workers: u32) -> Pool {
+    let builder = Pool::builder().workers(workers);
+    let builder = builder.thread_scheduler(Shared::default());
+    builder.build().unwrap()
+}
+
 #[test]
 fn no_thread_is_overlooked_that_a_scheduler_keeps_itself() {
-    let builder = Pool::builder()
-        .workers(2)
-        .thread_scheduler(Shared::default());
-    let pool = builder.build().unwrap();
+    let pool = pool_that_keeps(2);
     in_pool(&pool, || {
         for _ in 0..2_000 {
             let here = tanada_runtime::fork::current_worker();
@@ -458,10 +461,7 @@ fn no_thread_is_overlooked_that_a_scheduler_keeps_itself() {
 /// A tied thread that yields lets the scheduler's threads run.
 #[test]
 fn a_tied_thread_yields_to_what_a_scheduler_keeps() {
-    let builder = Pool::builder()
-        .workers(1)
-        .thread_scheduler(Shared::default());
-    let pool = builder.build().unwrap();
+    let pool = pool_that_keeps(1);
     let root = Builder::new().pool(&pool).spawn(|| {
         let ran = Arc::new(AtomicUsize::new(0));
         for n in 0..100 {

@@ -624,7 +624,11 @@ fn circle_of(blocked: &[Blocked]) -> Vec<usize> {
 }
 
 fn report(blocked: &[Blocked], circle: &[usize]) {
-    let losable = losable();
+    // In a circle, no wait is one that this may explain, and other threads may run.
+    let losable = match circle.is_empty() {
+        true => losable(),
+        false => BTreeMap::new(),
+    };
     let by_number = |who: u64| {
         let found = blocked.iter().rfind(|thread| thread.who == who);
         found.map_or_else(|| alive(who), |thread| thread.label.clone())

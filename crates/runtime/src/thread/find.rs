@@ -5,8 +5,8 @@
 //! for ever while the worker runs threads.
 
 use super::deadlock;
-use super::record::Header;
-use super::scheduler::{Queues, Why};
+use super::handle::why;
+use super::scheduler::Queues;
 use crate::worker::{EndOnPanic, WorkerCore};
 use tanada_queues::{Head, Ready};
 
@@ -36,10 +36,7 @@ impl WorkerCore {
         threads.injected.pop().or_else(|| {
             threads.scheduler.as_ref()?;
             let right = threads.arrivals.pop()?;
-            let why = match Header::of(&right).home() {
-                None => Why::New,
-                Some(_) => Why::Woken,
-            };
+            let why = why(&right);
             pool.make_ready(Some(self), right, why);
             self.pop_thread()
         })

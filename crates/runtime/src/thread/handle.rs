@@ -342,8 +342,8 @@ pub(super) fn schedule_elsewhere(right: Ready) {
     pool.make_ready(None, right, why);
 }
 
-/// Returns why a thread is made ready that was handed to the program.
-fn why(right: &Ready) -> Why {
+/// Returns why a thread is made ready of which nothing else is known.
+pub(super) fn why(right: &Ready) -> Why {
     match Header::of(right).home() {
         None => Why::New,
         Some(_) => Why::Woken,
@@ -665,10 +665,8 @@ pub fn park() {
             header.goes_on();
         }
         None => {
-            let is_outside = worker::with_any(|worker| {
-                worker.inspect(|worker| worker.check_may_wait());
-                worker.is_none()
-            });
+            check_may_wait();
+            let is_outside = worker::with_any(|worker| worker.is_none());
             let _waits = is_outside.then(|| (Outside::enter(), Heavily::enter(false, On::Park, 0)));
             crate::parking::park();
         }

@@ -719,9 +719,9 @@ impl Header {
         self.changes_to(On::Nothing);
     }
 
-    /// The right to run the thread goes where it is run: if it was created and waited for that, it does no more.
+    /// Stores that the thread, whose right to run has left the program's hands, does not wait for being scheduled any more, if it did.
     #[inline]
-    pub(super) fn is_scheduled(&self) {
+    pub(super) fn goes_on_if_created(&self) {
         if self.on.load(Relaxed) & usize::from(u8::MAX) == On::Schedule as usize {
             self.goes_on();
         }

@@ -93,7 +93,7 @@ impl Runnable {
 
     pub(super) fn into_right(self) -> Ready {
         let this = ManuallyDrop::new(self);
-        Header::of(&this.0).is_scheduled();
+        Header::of(&this.0).goes_on_if_created();
         // SAFETY: `this` is not dropped, so the right is moved out once.
         unsafe { std::ptr::read(&this.0) }
     }
@@ -118,7 +118,7 @@ impl Drop for Runnable {
     fn drop(&mut self) {
         // SAFETY: the right is moved out once: nothing uses the field after the drop.
         let right = unsafe { std::ptr::read(&self.0) };
-        Header::of(&right).is_scheduled();
+        Header::of(&right).goes_on_if_created();
         // A scheduler that has dropped it is not asked again: it might do the same for ever.
         super::handle::run_somewhere(right);
     }
