@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tanada_runtime::thread::sync::{
-    Barrier, Condvar, Mutex, OnceCell, RecvError, TryRecvError, bounded, unbounded,
+    Barrier, Condvar, Mutex, OnceCell, Receiver, RecvError, SendError, TryRecvError, bounded,
+    unbounded,
 };
 use tanada_runtime::thread::{self, Builder, Queues, Runnable, Scheduler, Why};
 use tanada_runtime::{Pool, fork};
@@ -249,6 +250,85 @@ fn channels_keep_order_and_end() {
         let stuck = spawn_in(pool, move || sender.send(2).is_err());
         drop(receiver);
         assert!(stuck.join().unwrap());
+    });
+}
+
+#[test]
+fn each_message_is_received_once_in_its_sender_s_order_by_whoever_waits() {
+    const EACH: usize = 300;
+    /// Receives until all senders are gone; with a time that is often over, if `hasty`. Returns the messages by sender.
+    fn receive(receiver: &Receiver<(usize, Box<usize>)>, hasty: bool) -> [Vec<usize>; 4] {
+        let mut received = [const { Vec::new() }; 4];
+        loop {
+            let message = match hasty {
+                true => receiver.recv_timeout(Duration::from_micros(1)),
+                false => receiver.recv().map_err(|_| TryRecvError::Disconnected),
+            };
+            match message {
+                Ok((sender, number)) => received[sender].push(*number),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => return received,
+            }
+        }
+    }
+    in_pools(|pool| {
+        for room in [1, 2, 100] {
+            let (sender, receiver) = bounded(room);
+            let send = |who: usize| {
+                let sender = sender.clone();
+                // A box: a message that is lost or taken twice is found by the sanitizers, too.
+                move || (0..EACH).for_each(|n| sender.send((who, Box::new(n))).unwrap())
+            };
+            let take = |hasty| {
+                let receiver = receiver.clone();
+                move || receive(&receiver, hasty)
+            };
+            let senders = [0, 1, 2].map(|who| spawn_in(pool, send(who)));
+            let outside = std::thread::spawn(send(3));
+            let receivers = [false, false, true].map(|hasty| spawn_in(pool, take(hasty)));
+            let other = std::thread::spawn(take(false));
+            drop((sender, receiver));
+            for sender in senders {
+                sender.join().unwrap();
+            }
+            outside.join().unwrap();
+            let mut received = receivers.map(|all| all.join().unwrap()).to_vec();
+            received.push(other.join().unwrap());
+            for who in 0..4 {
+                for one in &received {
+                    assert!(one[who].is_sorted(), "{:?}", one[who]);
+                }
+                let mut all: Vec<_> = received.iter().flat_map(|one| one[who].clone()).collect();
+                all.sort_unstable();
+                assert!(all.into_iter().eq(0..EACH));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_message_comes_back_to_the_sender_that_waits_when_the_last_receiver_goes() {
+    in_pools(|pool| {
+        let (sender, receiver) = bounded(1);
+        sender.send(0).unwrap();
+        let wait = |message| {
+            let sender = sender.clone();
+            spawn_in(pool, move || sender.send(message))
+        };
+        let stuck = [1, 2, 3].map(wait);
+        // One of the three is in the channel afterwards, if they wait already.
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(receiver.recv(), Ok(0));
+        let first = receiver.recv().unwrap();
+        drop(receiver);
+        let results = stuck.map(|stuck| stuck.join().unwrap());
+        for (result, message) in results.into_iter().zip(1..) {
+            assert!(
+                result == Err(SendError(message)) || result == Ok(()),
+                "{result:?}"
+            );
+            assert!(message != first || result == Ok(()));
+        }
     });
 }
 

@@ -497,7 +497,7 @@ impl Header {
             }
             // SAFETY: the waiter waits until it is woken here.
             waiter => unsafe {
-                Waiter::wake(NonNull::new_unchecked(ptr::with_exposed_provenance_mut(
+                Waiter::<()>::wake(NonNull::new_unchecked(ptr::with_exposed_provenance_mut(
                     waiter,
                 )));
             },

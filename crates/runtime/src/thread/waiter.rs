@@ -7,6 +7,7 @@ use super::{leave, shared, timer};
 use crate::fork::{CountLatch, Jobs};
 use crate::worker::{self, EndOnPanic};
 use parking_lot::{Mutex, MutexGuard};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::atomic::{
@@ -16,8 +17,10 @@ use std::sync::atomic::{
 use std::time::Instant;
 
 /// One wait, on the stack of the thread that waits. It is woken once.
-pub(crate) struct Waiter {
+pub(crate) struct Waiter<V = ()> {
     woken: AtomicBool,
+    /// What the two threads pass to each other: the waking one's alone until it has woken this one.
+    passed: Cell<Option<V>>,
     who: Who,
 }
 
@@ -28,20 +31,34 @@ enum Who {
     Heavy(CountLatch, u64),
 }
 
-impl Waiter {
-    /// Returns a wait of this thread.
+impl Who {
+    /// Returns this thread.
     #[inline(never)]
-    pub(crate) fn new() -> Self {
-        let who = worker::with_any(|worker| {
+    fn this() -> Self {
+        worker::with_any(|worker| {
             let current = worker.and_then(|worker| worker.threads.current.get());
             match current {
                 Some(thread) => Who::Light(thread),
                 None => Who::Heavy(CountLatch::new(worker, 1), deadlock::context()),
             }
-        });
+        })
+    }
+}
+
+impl Waiter {
+    /// Returns a wait of this thread.
+    pub(crate) fn new() -> Self {
+        Waiter::with(None)
+    }
+}
+
+impl<V> Waiter<V> {
+    /// Returns a wait of this thread, which passes `value` to the one that wakes it.
+    fn with(value: Option<V>) -> Self {
         Waiter {
             woken: AtomicBool::new(false),
-            who,
+            passed: Cell::new(value),
+            who: Who::this(),
         }
     }
 
@@ -97,7 +114,7 @@ impl Waiter {
     ///
     /// # Safety
     /// It is live, which it need not be any more when this returns, and is woken once.
-    pub(crate) unsafe fn wake(this: NonNull<Waiter>) {
+    pub(crate) unsafe fn wake(this: NonNull<Self>) {
         // SAFETY: it is live until it is woken.
         let waiter = unsafe { this.as_ref() };
         match &waiter.who {
@@ -116,28 +133,34 @@ impl Waiter {
     }
 }
 
-/// Threads that wait for one thing, the first first. It is part of a locked state.
+/// Threads that wait for one thing, the first first, and may be passed a `V`, or pass one. It is part of a locked state.
 #[derive(Default)]
-pub(crate) struct WaitList(VecDeque<NonNull<Waiter>>);
+pub(crate) struct WaitList<V = ()>(VecDeque<NonNull<Waiter<V>>>);
 
-impl std::fmt::Debug for WaitList {
+impl<V> std::fmt::Debug for WaitList<V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("WaitList").field(&self.0.len()).finish()
     }
 }
 
-// SAFETY: the waiters are live until they are woken, which any thread may do.
-unsafe impl Send for WaitList {}
+// SAFETY: the waiters are live until they are woken, which any thread may do. What is passed goes to another thread.
+unsafe impl<V: Send> Send for WaitList<V> {}
 
 /// A thread that was taken off a list, and has to be woken.
 #[must_use]
-pub(crate) struct Waked(NonNull<Waiter>);
+pub(crate) struct Waked<V = ()>(NonNull<Waiter<V>>);
 
-impl Waked {
+impl<V> Waked<V> {
     /// Returns the number that stands for the thread in reports.
     pub(crate) fn reported_as(&self) -> u64 {
         // SAFETY: the waiter is live until it is woken.
         unsafe { self.0.as_ref() }.reported_as()
+    }
+
+    /// Passes a value to the thread, and returns what the thread has passed.
+    pub(crate) fn pass(&self, value: Option<V>) -> Option<V> {
+        // SAFETY: the waiter is live until it is woken, and until then nobody else touches what is passed.
+        unsafe { self.0.as_ref() }.passed.replace(value)
     }
 
     /// Wakes the thread.
@@ -147,18 +170,18 @@ impl Waked {
     }
 }
 
-impl WaitList {
+impl<V> WaitList<V> {
     pub(crate) const fn new() -> Self {
         WaitList(VecDeque::new())
     }
 
     /// Takes the first thread off the list.
-    pub(crate) fn pop(&mut self) -> Option<Waked> {
+    pub(crate) fn pop(&mut self) -> Option<Waked<V>> {
         self.0.pop_front().map(Waked)
     }
 
     /// Takes all threads off the list.
-    pub(crate) fn take(&mut self) -> Vec<Waked> {
+    pub(crate) fn take(&mut self) -> Vec<Waked<V>> {
         self.0.drain(..).map(Waked).collect()
     }
 
@@ -177,12 +200,24 @@ impl WaitList {
 
 /// Appends this thread to a list in `state`, unlocks that, calls `then`, and waits until the thread has been taken off the list and woken.
 pub(crate) fn wait_in<S>(
-    mut state: MutexGuard<'_, S>,
+    state: MutexGuard<'_, S>,
     list: impl FnOnce(&mut S) -> &mut WaitList,
     (on, what): (On, u64),
     then: impl FnOnce(),
 ) {
-    let waiter = Waiter::new();
+    wait_with(None, state, list, (on, what), then);
+}
+
+/// As [`wait_in`]. Passes `value` to the thread that wakes this one, and returns what that thread has [passed](Waked::pass) instead: `value`
+/// if it has passed nothing.
+pub(crate) fn wait_with<S, V>(
+    value: Option<V>,
+    mut state: MutexGuard<'_, S>,
+    list: impl FnOnce(&mut S) -> &mut WaitList<V>,
+    (on, what): (On, u64),
+    then: impl FnOnce(),
+) -> Option<V> {
+    let waiter = Waiter::with(value);
     list(&mut state).0.push_back(NonNull::from(&waiter));
     drop(state);
     // The list has the waiter's address, so nothing may unwind.
@@ -190,18 +225,20 @@ pub(crate) fn wait_in<S>(
         then();
         waiter.wait(on, what);
     });
+    waiter.passed.take()
 }
 
-/// As [`wait_in`], until a time. Returns whether the thread was woken; if not, it is off the list. `of` is what `state` was locked in.
-pub(crate) fn wait_in_until<S>(
+/// As [`wait_in`], until a time. Returns what the thread that has woken this one has passed; `None` if it was not woken, and is off the
+/// list. `of` is what `state` was locked in.
+pub(crate) fn wait_in_until<S, V>(
     of: &Mutex<S>,
     mut state: MutexGuard<'_, S>,
-    list: impl Fn(&mut S) -> &mut WaitList,
+    list: impl Fn(&mut S) -> &mut WaitList<V>,
     (on, what): (On, u64),
     then: impl FnOnce(),
     until: Instant,
-) -> bool {
-    let waiter = Waiter::new();
+) -> Option<Option<V>> {
+    let waiter = Waiter::with(None);
     let place = NonNull::from(&waiter);
     list(&mut state).0.push_back(place);
     drop(state);
@@ -218,6 +255,6 @@ pub(crate) fn wait_in_until<S>(
             // Another thread has taken it off the list, and wakes it.
             waiter.wait(on, what);
         }
-        !timed_out
+        (!timed_out).then(|| waiter.passed.take())
     })
 }

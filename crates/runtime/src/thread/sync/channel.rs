@@ -3,11 +3,11 @@
 use super::super::carrier::program_waits;
 use super::super::handle::after;
 use super::super::record::On;
-use super::super::waiter::{WaitList, wait_in, wait_in_until};
+use super::super::waiter::{WaitList, wait_in_until, wait_with};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A message could not be sent: no receiver is left. The message comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -106,8 +106,20 @@ struct State<T> {
     messages: VecDeque<T>,
     senders: usize,
     receivers: usize,
-    to_send: WaitList,
-    to_receive: WaitList,
+    /// With their messages; only if the channel is full.
+    to_send: WaitList<T>,
+    /// Only if there are no messages.
+    to_receive: WaitList<T>,
+}
+
+impl<T> State<T> {
+    fn to_send(&mut self) -> &mut WaitList<T> {
+        &mut self.to_send
+    }
+
+    fn to_receive(&mut self) -> &mut WaitList<T> {
+        &mut self.to_receive
+    }
 }
 
 /// The sending side of a channel. The channel ends for its receivers when the last one is dropped.
@@ -156,15 +168,13 @@ impl<T> Sender<T> {
     /// # Errors
     /// If no receiver is left.
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
-        let mut message = message;
-        loop {
-            match self.put(message) {
-                Ok(()) => return Ok(()),
-                Err((_, TrySendError::Disconnected(message))) => return Err(SendError(message)),
-                Err((state, TrySendError::Full(back))) => {
-                    wait_in(state, |state| &mut state.to_send, (On::Send, 0), || ());
-                    message = back;
-                }
+        match self.put(message) {
+            Ok(()) => Ok(()),
+            Err((_, TrySendError::Disconnected(message))) => Err(SendError(message)),
+            Err((state, TrySendError::Full(message))) => {
+                let back = wait_with(Some(message), state, State::to_send, (On::Send, 0), || ());
+                // Otherwise a receiver has taken it.
+                back.map_or(Ok(()), |message| Err(SendError(message)))
             }
         }
     }
@@ -186,11 +196,14 @@ impl<T> Sender<T> {
         if self.0.room.is_some_and(|room| state.messages.len() >= room) {
             return Err((state, TrySendError::Full(message)));
         }
-        state.messages.push_back(message);
-        let first = state.to_receive.pop();
-        drop(state);
-        if let Some(first) = first {
-            first.now();
+        match state.to_receive.pop() {
+            // It need not lock the channel again.
+            Some(first) => {
+                drop(state);
+                first.pass(Some(message));
+                first.now();
+            }
+            None => state.messages.push_back(message),
         }
         Ok(())
     }
@@ -202,18 +215,13 @@ impl<T> Receiver<T> {
     /// # Errors
     /// If there is none, and no sender is left.
     pub fn recv(&self) -> Result<T, RecvError> {
-        loop {
-            match self.take() {
-                Ok(message) => return Ok(message),
-                Err((_, TryRecvError::Disconnected)) => return Err(RecvError),
-                Err((state, TryRecvError::Empty)) => {
-                    wait_in(
-                        state,
-                        |state| &mut state.to_receive,
-                        (On::Receive, 0),
-                        || (),
-                    );
-                }
+        match self.take() {
+            Ok(message) => Ok(message),
+            Err((_, TryRecvError::Disconnected)) => Err(RecvError),
+            Err((state, TryRecvError::Empty)) => {
+                let message = wait_with(None, state, State::to_receive, (On::Receive, 0), || ());
+                // Otherwise the last sender has gone.
+                message.ok_or(RecvError)
             }
         }
     }
@@ -223,21 +231,17 @@ impl<T> Receiver<T> {
     /// # Errors
     /// [`TryRecvError::Empty`] if there was no message in time, or as [`Receiver::recv`].
     pub fn recv_timeout(&self, most: Duration) -> Result<T, TryRecvError> {
-        let until = after(most);
-        loop {
-            match self.take() {
-                Err((state, TryRecvError::Empty)) if Instant::now() < until => {
-                    wait_in_until(
-                        &self.0.state,
-                        state,
-                        |state| &mut state.to_receive,
-                        (On::Receive, 0),
-                        || (),
-                        until,
-                    );
+        match self.take() {
+            Err((state, TryRecvError::Empty)) => {
+                let (list, on) = (State::to_receive, (On::Receive, 0));
+                match wait_in_until(&self.0.state, state, list, on, || (), after(most)) {
+                    Some(Some(message)) => Ok(message),
+                    // The last sender has gone.
+                    Some(None) => Err(TryRecvError::Disconnected),
+                    None => Err(TryRecvError::Empty),
                 }
-                received => return received.map_err(|(_, error)| error),
             }
+            received => received.map_err(|(_, error)| error),
         }
     }
 
@@ -259,9 +263,9 @@ impl<T> Receiver<T> {
             };
             return Err((state, why));
         };
-        let first = state.to_send.pop();
-        drop(state);
-        if let Some(first) = first {
+        if let Some(first) = state.to_send.pop() {
+            state.messages.extend(first.pass(None));
+            drop(state);
             first.now();
         }
         Ok(message)

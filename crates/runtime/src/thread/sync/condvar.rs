@@ -62,7 +62,7 @@ impl Condvar {
             unlock,
             until,
         );
-        (mutex.lock(), woken)
+        (mutex.lock(), woken.is_some())
     }
 
     /// Lets the thread go on that has waited longest, if one waits.
