@@ -561,6 +561,11 @@ mod cases {
             return;
         }
         for (name, _, wanted) in CASES {
+            if cfg!(sanitized = "thread") && *name == "child" {
+                // It is not made for children of `fork` with threads.
+                println!("test {name} ... ignored");
+                continue;
+            }
             // A thread that computes for ever never passes the turn on.
             let seeds: &[_] = if *name == "busy" {
                 &[None]
@@ -600,7 +605,8 @@ mod cases {
         }
         let output = child.wait_with_output().expect("what it wrote");
         let text = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "{name}, seed {seed:?}: {text}");
+        let ended = !output.status.success() && !text.contains("Sanitizer: ");
+        assert!(ended, "{name}, seed {seed:?}: {text}");
         text.into_owned()
     }
 }

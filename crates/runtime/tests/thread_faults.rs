@@ -368,7 +368,7 @@ fn wait_for_a_fork() {
 }
 
 #[test]
-#[ignore = "run by `a_scheduler_that_waits_or_panics_ends_the_process`"]
+#[ignore = "run by `a_scheduler_that_waits_or_panics_ends_all`"]
 fn a_scheduler_does_wrong() {
     let of = |variable| std::env::var(variable).unwrap();
     let other = pool();
@@ -408,7 +408,7 @@ fn text_of_a_wrong_scheduler(place: &str, what: &str) -> String {
 }
 
 #[test]
-fn a_scheduler_that_waits_or_panics_ends_the_process() {
+fn a_scheduler_that_waits_or_panics_ends_all() {
     let waits = [
         "yield",
         "sleep",

@@ -15,6 +15,8 @@ pub(crate) fn run_in_own_process(name: &str, environment: &[(&str, &str)]) -> (E
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
+    // The status says nothing of a report if the process is to end by a fault.
+    assert!(!text.contains("Sanitizer: "), "{text}");
     (output.status, text)
 }
 
