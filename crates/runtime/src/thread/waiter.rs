@@ -208,8 +208,8 @@ pub(crate) fn wait_in<S>(
     wait_with(None, state, list, (on, what), then);
 }
 
-/// As [`wait_in`]. Passes `value` to the thread that wakes this one, and returns what that thread has [passed](Waked::pass) instead: `value`
-/// if it has passed nothing.
+/// As [`wait_in`]. Passes `value` to the thread that wakes this one, and returns what that thread has [passed](Waked::pass) instead:
+/// `value` if it has passed nothing.
 pub(crate) fn wait_with<S, V>(
     value: Option<V>,
     mut state: MutexGuard<'_, S>,

@@ -113,11 +113,11 @@ struct State<T> {
 }
 
 impl<T> State<T> {
-    fn to_send(&mut self) -> &mut WaitList<T> {
+    fn those_that_send(&mut self) -> &mut WaitList<T> {
         &mut self.to_send
     }
 
-    fn to_receive(&mut self) -> &mut WaitList<T> {
+    fn those_that_receive(&mut self) -> &mut WaitList<T> {
         &mut self.to_receive
     }
 }
@@ -172,7 +172,13 @@ impl<T> Sender<T> {
             Ok(()) => Ok(()),
             Err((_, TrySendError::Disconnected(message))) => Err(SendError(message)),
             Err((state, TrySendError::Full(message))) => {
-                let back = wait_with(Some(message), state, State::to_send, (On::Send, 0), || ());
+                let back = wait_with(
+                    Some(message),
+                    state,
+                    State::those_that_send,
+                    (On::Send, 0),
+                    || (),
+                );
                 // Otherwise a receiver has taken it.
                 back.map_or(Ok(()), |message| Err(SendError(message)))
             }
@@ -219,7 +225,13 @@ impl<T> Receiver<T> {
             Ok(message) => Ok(message),
             Err((_, TryRecvError::Disconnected)) => Err(RecvError),
             Err((state, TryRecvError::Empty)) => {
-                let message = wait_with(None, state, State::to_receive, (On::Receive, 0), || ());
+                let message = wait_with(
+                    None,
+                    state,
+                    State::those_that_receive,
+                    (On::Receive, 0),
+                    || (),
+                );
                 // Otherwise the last sender has gone.
                 message.ok_or(RecvError)
             }
@@ -233,7 +245,7 @@ impl<T> Receiver<T> {
     pub fn recv_timeout(&self, most: Duration) -> Result<T, TryRecvError> {
         match self.take() {
             Err((state, TryRecvError::Empty)) => {
-                let (list, on) = (State::to_receive, (On::Receive, 0));
+                let (list, on) = (State::those_that_receive, (On::Receive, 0));
                 match wait_in_until(&self.0.state, state, list, on, || (), after(most)) {
                     Some(Some(message)) => Ok(message),
                     // The last sender has gone.
