@@ -2,6 +2,7 @@
 //!
 //! A thread of the runtime looks at all threads, a tenth of a second after a worker has had nothing to do although lightweight threads are
 //! alive, or a thread outside has begun to wait; and about once in a second while lightweight threads begin to wait for what others have.
+//! It does so more seldom if its looks take long, because there are a million threads.
 //! What waits in a function of [`thread`](super) is *dead* if
 //! - lightweight threads and OS threads outside of pools wait for each other in a circle: for ends of threads and of scopes, for mutexes
 //!   and closures that run once. Two looks find each of them in one and the same wait, so none can have gone on between them, whatever
@@ -26,7 +27,7 @@ use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
@@ -355,10 +356,35 @@ struct Blocked {
     who: u64,
     /// No other thread has it, and no other wait of an OS thread.
     number: u64,
-    label: String,
+    label: Label,
     wait: Wait,
     /// The number of the scope that it is part of, or 0.
     scope: u64,
+}
+
+/// What reports call something that waits. A look at a million threads writes no texts.
+#[derive(Clone)]
+enum Label {
+    /// A lightweight thread, with its number and its name, or none.
+    Light(u64, &'static str),
+    Other(String),
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Label::Light(number, "") => write!(f, "thread {number}"),
+            Label::Light(number, name) => write!(f, "thread {number} ({name})"),
+            Label::Other(name) => f.write_str(name),
+        }
+    }
+}
+
+impl Blocked {
+    /// Returns whether this may be part of a circle.
+    fn needs_others(&self) -> bool {
+        matches!(self.wait.on, On::Join | On::Mutex | On::Once | On::Scope)
+    }
 }
 
 /// Looks for threads that wait for each other. If it finds the same ones again and again, reports them and ends the process.
@@ -408,7 +434,7 @@ impl Heavy {
         Blocked {
             who: self.context,
             number: self.number | OS_WAIT,
-            label: self.label.clone(),
+            label: Label::Other(self.label.clone()),
             wait: Wait {
                 on: self.on,
                 what: self.what,
@@ -493,21 +519,13 @@ fn lightweight(first: u64) -> Vec<Blocked> {
             blocked.push(Blocked {
                 who: number,
                 number,
-                label: label(number, name),
+                label: Label::Light(number, name),
                 wait,
                 scope: header.scope(),
             });
         }
     });
     blocked
-}
-
-/// Returns what reports call a lightweight thread.
-fn label(number: u64, name: &str) -> String {
-    match name {
-        "" => format!("thread {number}"),
-        name => format!("thread {number} ({name})"),
-    }
 }
 
 /// Returns all workers of all pools, if all of them sleep or wait.
@@ -575,13 +593,18 @@ fn is_asleep(described: &Path) -> bool {
 /// Returns threads that wait for each other in a circle, by their places in `blocked`, each for the next one, and the one with the least
 /// number first.
 fn circle_of(blocked: &[Blocked]) -> Vec<usize> {
-    // Of the waits of one OS thread, the last one is on top of the others.
-    let places: HashMap<u64, usize> = (blocked.iter().map(|thread| thread.who).zip(0..)).collect();
-    let mut members: HashMap<u64, Vec<usize>> = HashMap::new();
+    // A lightweight thread has one wait. Of those of one OS thread, the last one is on top of the others, whatever it is.
+    let (mut places, mut members) = (HashMap::new(), HashMap::<_, Vec<_>>::new());
     for (place, thread) in blocked.iter().enumerate() {
-        if thread.scope != 0 {
+        if thread.needs_others() || thread.who >= OS {
+            places.insert(thread.who, place);
+        }
+        if thread.needs_others() && thread.scope != 0 {
             members.entry(thread.scope).or_default().push(place);
         }
+    }
+    if places.is_empty() {
+        return Vec::new();
     }
     // Each of them has to go on before the thread does.
     let needs = |thread: &Blocked| match thread.wait.on {
@@ -594,7 +617,7 @@ fn circle_of(blocked: &[Blocked]) -> Vec<usize> {
     let mut path = Vec::new();
     let mut on_path = vec![false; blocked.len()];
     for start in 0..blocked.len() {
-        let mut next = (!reached[start]).then_some(start);
+        let mut next = (blocked[start].needs_others() && !reached[start]).then_some(start);
         loop {
             if let Some(place) = next.take() {
                 reached[place] = true;
@@ -633,7 +656,7 @@ fn report(blocked: &[Blocked], circle: &[usize]) {
     };
     let by_number = |who: u64| {
         let found = blocked.iter().rfind(|thread| thread.who == who);
-        found.map_or_else(|| alive(who), |thread| thread.label.clone())
+        found.map_or_else(|| alive(who), |thread| thread.label.to_string())
     };
     let wait = |thread: &Blocked| match thread.wait.on {
         On::Join => format!("the end of {}", by_number(thread.wait.what)),
@@ -694,7 +717,7 @@ fn report(blocked: &[Blocked], circle: &[usize]) {
         let lost = |(number, _): &(&u64, &&str)| !waits.contains(number);
         let lost: Vec<_> = losable.iter().filter(lost).collect();
         for (number, name) in lost.iter().take(NAMED) {
-            let name = label(**number, name);
+            let name = Label::Light(**number, name);
             let _ = write!(text, "\n  {name} was never run: a scheduler has lost it");
         }
         if lost.len() > NAMED {
@@ -733,7 +756,7 @@ fn alive(who: u64) -> String {
             let is = header.label().filter(|(number, _)| *number == who);
             found = found
                 .take()
-                .or(is.map(|(number, name)| label(number, name)));
+                .or(is.map(|(number, name)| Label::Light(number, name).to_string()));
         });
     }
     found.unwrap_or_else(|| String::from("a thread that is none of these"))

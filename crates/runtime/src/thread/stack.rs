@@ -288,11 +288,11 @@ fn mappings() -> &'static [Mapping] {
     Mappings::all().map_or(&[], Mappings::begun)
 }
 
-/// Calls `look` with the header of every slot that was ever used. No new slots are made meanwhile.
+/// Calls `look` with the header of every slot that was ever used when this began to look at those of its size.
 pub(super) fn for_each(mut look: impl FnMut(&'static Header)) {
     for class in 0..SIZES {
-        let free = free_slots(class).lock();
-        let rest = free.rest;
+        // Not locked meanwhile: a worker that needs slots would wait until it has looked at a million.
+        let rest = free_slots(class).lock().rest;
         for (number, mapping) in mappings().iter().enumerate() {
             let base = mapping.base.load(Acquire);
             if base.is_null() || mapping.class.load(Relaxed) != class {

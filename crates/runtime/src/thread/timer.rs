@@ -5,6 +5,7 @@ use super::record::Header;
 use super::shared;
 use crate::process::PerProcess;
 use parking_lot::{Condvar, Mutex};
+use rustix::time::{ClockId, clock_gettime};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ptr::NonNull;
@@ -16,6 +17,9 @@ const LONG: Duration = Duration::from_secs(1);
 
 /// How long all threads have to be quiet before somebody looks whether they wait for each other.
 const QUIET: Duration = Duration::from_millis(100);
+
+/// Looks take at most one part in so many of a processor's time.
+const PARTS: u32 = 50;
 
 #[derive(Default)]
 struct Timer {
@@ -38,8 +42,21 @@ struct State {
     look: Option<Instant>,
     /// When to want such a look because of [`look_later`].
     later: Option<Instant>,
-    /// How long the last look has taken.
+    /// The processor's time that the last look has taken.
     took: Duration,
+}
+
+/// Returns the processor's time of this OS thread.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+impl State {
+    /// Returns how long from now on nothing is looked at: at least `least`.
+    fn at_least(&self, least: Duration) -> Duration {
+        least.max(self.took * PARTS)
+    }
 }
 
 struct Whom(NonNull<Header>);
@@ -95,7 +112,7 @@ pub(super) fn look_soon() {
     let timer = timer();
     let mut state = timer.state.lock();
     if state.look.is_none() {
-        state.look = Some(Instant::now() + QUIET);
+        state.look = Some(Instant::now() + state.at_least(QUIET));
         drop(state);
         timer.changed.notify_one();
     }
@@ -115,13 +132,11 @@ pub(super) fn look_later() {
 #[cold]
 #[inline(never)]
 fn want_look_later() {
-    /// Looks take at most one part in so many of a processor's time.
-    const PARTS: u32 = 100;
     let timer = timer();
     let mut state = timer.state.lock();
     LATER.store(true, Ordering::Relaxed);
     if state.later.is_none() {
-        state.later = Some(Instant::now() + LONG.max(state.took * PARTS));
+        state.later = Some(Instant::now() + state.at_least(LONG));
         drop(state);
         timer.changed.notify_one();
     }
@@ -173,7 +188,7 @@ impl Timer {
                 state.look = None;
             }
             if look || !due.is_empty() {
-                let quiet = due.is_empty();
+                let (quiet, before) = (due.is_empty(), processor_time());
                 parking_lot::MutexGuard::unlocked(&mut state, || {
                     for Whom(thread) in due {
                         // SAFETY: headers are at their places for ever, and a wake-up too many does no harm.
@@ -186,7 +201,7 @@ impl Timer {
                     }
                 });
                 state.took = if look && quiet {
-                    now.elapsed()
+                    processor_time().saturating_sub(before)
                 } else {
                     state.took
                 };
