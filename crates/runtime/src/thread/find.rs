@@ -8,6 +8,7 @@ use super::deadlock;
 use super::handle::why;
 use super::scheduler::Queues;
 use crate::worker::{EndOnPanic, WorkerCore};
+use tanada_policy::WorkerId;
 use tanada_queues::{Head, Ready};
 
 /// Of so many threads that a worker takes, one is of its run queue if that holds any, and the others are of its ring. A power of two.
@@ -16,6 +17,12 @@ pub(super) const RING: u32 = 16;
 /// So often, a multiple of [`RING`], a worker looks at its mail, at the injected threads and at those that wait behind others in its run
 /// queue although it has others.
 const ONCE_IN: u32 = 32;
+
+/// So often a thief looks whether a thread is still there that lies alone in its queue, before it takes the thread.
+const GLANCES: u32 = 2;
+
+/// The pauses (`spin_loop`) before each of those looks: one to three microseconds.
+const BETWEEN_GLANCES: u32 = 64;
 
 impl WorkerCore {
     /// Takes and returns a thread for this worker, which is free to run any.
@@ -45,10 +52,31 @@ impl WorkerCore {
     fn steal_thread(&self) -> Option<Ready> {
         let stolen = match self.pool().threads.scheduler() {
             Some(scheduler) => self.ask_scheduler(|queues| scheduler.steal(queues)),
-            None => Queues::of(self).steal_nearest(),
+            None => {
+                // It waits for one of them only: there may be something else to do.
+                let mut waits = true;
+                Queues::of(self).steal_nearest_of(|queues, victim| match queues.len(victim) {
+                    1 => std::mem::replace(&mut waits, false) && self.stays(queues, victim),
+                    number => number > 0,
+                })
+            }
         };
         // A scheduler may return a thread of another pool.
         stolen.and_then(|thread| Queues::of(self).ours(thread))
+    }
+
+    /// Returns whether the only thread of `victim` stays in its queue for a moment. Most do not that a thread has created and joins, or has
+    /// woken before it waits itself: their worker runs them next, and to take one from there costs more than to run it.
+    fn stays(&self, queues: &Queues<'_>, victim: WorkerId) -> bool {
+        let pool = self.pool();
+        // In a schedule, time decides nothing.
+        if pool.takes_turns() || pool.is_oversubscribed() {
+            return true;
+        }
+        (0..GLANCES).all(|_| {
+            (0..BETWEEN_GLANCES).for_each(|_| std::hint::spin_loop());
+            !queues.is_empty(victim)
+        })
     }
 
     /// Returns whether threads are queued that a scheduler of the program's own may take, and has not taken when it was asked.

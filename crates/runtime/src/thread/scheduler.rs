@@ -247,6 +247,14 @@ impl<'a> Queues<'a> {
     /// Takes and returns the thread at the tail of the nearest other worker that has some; of equally near ones, in the order of a random
     /// start.
     pub fn steal_nearest(&mut self) -> Option<Runnable> {
+        self.steal_nearest_of(|_, _| true)
+    }
+
+    /// As [`Queues::steal_nearest`], from workers of which `may_take` returns true.
+    pub(super) fn steal_nearest_of(
+        &mut self,
+        mut may_take: impl FnMut(&Self, WorkerId) -> bool,
+    ) -> Option<Runnable> {
         let (worker, start) = (self.worker, self.random() as usize);
         let placement = &worker.pool().placement;
         let distance = |other: &WorkerId| placement.distance(worker.id, *other);
@@ -254,7 +262,8 @@ impl<'a> Queues<'a> {
         for ring in others.chunk_by(|a, b| distance(a) == distance(b)) {
             let start = start % ring.len();
             for victim in ring[start..].iter().chain(&ring[..start]) {
-                if let Some(thread) = self.pop_tail(*victim) {
+                let taken = may_take(self, *victim).then(|| self.pop_tail(*victim));
+                if let Some(thread) = taken.flatten() {
                     return Some(thread);
                 }
             }
