@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tanada_runtime::thread::sync::{Barrier, Condvar, Mutex, bounded};
-use tanada_runtime::thread::{self, Builder, First, JoinHandle, Queues, Runnable, Scheduler, Why};
+use tanada_runtime::thread::{
+    self, Builder, First, Hint, JoinHandle, Queues, Runnable, Scheduler, Why,
+};
 use tanada_runtime::{Pool, WorkerId, fork};
 
 fn pool() -> Pool {
@@ -106,6 +108,65 @@ fn two_mutexes_in_a_circle_are_named() {
         text.contains("(other) waits for a mutex that thread"),
         "{text}"
     );
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("on purpose");
+    }
+}
+
+impl Hint for Bomb {}
+
+/// Runs a thread whose handle is gone when it ends.
+fn detached<T: Send + 'static>(builder: Builder<'_, impl Hint>, body: fn() -> T) {
+    let (sender, receiver) = bounded(1);
+    let pool = pool();
+    let thread = builder.pool(&pool).name("careless").spawn(move || {
+        receiver.recv().unwrap();
+        body()
+    });
+    drop(thread.unwrap());
+    sender.send(()).unwrap();
+    drop(pool);
+}
+
+#[test]
+#[ignore = "run by `a_detached_thread_whose_result_panics_is_named`"]
+fn drops_a_result_that_panics() {
+    detached(Builder::new(), || Bomb);
+}
+
+#[test]
+#[ignore = "run by `a_detached_thread_whose_result_panics_is_named`"]
+fn drops_a_payload_that_panics() {
+    detached(Builder::new(), || std::panic::panic_any(Bomb));
+}
+
+#[test]
+#[ignore = "run by `a_detached_thread_whose_result_panics_is_named`"]
+fn drops_a_hint_that_panics() {
+    detached(Builder::new().hint(Bomb), || ());
+}
+
+#[test]
+fn a_detached_thread_whose_result_panics_is_named() {
+    let cases = [
+        ("drops_a_result_that_panics", "the result"),
+        ("drops_a_payload_that_panics", "the result"),
+        ("drops_a_hint_that_panics", "the result or the hint"),
+    ];
+    for (name, value) in cases {
+        let text = alone(name);
+        assert!(
+            text.contains(&format!("tanada: {value} of lightweight thread "))
+                && text.contains("(careless) panicked when it was dropped"),
+            "{name}: {text}"
+        );
+    }
 }
 
 /// Threads that wait long for a thread outside, or for time, are no deadlock.

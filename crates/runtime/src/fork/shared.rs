@@ -302,20 +302,27 @@ impl PoolShared {
 
     /// Calls `spawned`. A panic goes to the pool's handler, or ends the process.
     pub(crate) fn catch(&self, spawned: impl FnOnce()) {
-        let Err(payload) = catch_unwind(AssertUnwindSafe(spawned)) else {
+        let what = || String::from("a spawned closure, or a handler of the pool, panicked");
+        self.catch_of(what, spawned);
+    }
+
+    /// As [`PoolShared::catch`], of any call. `what` returns what a message says of a panic.
+    pub(crate) fn catch_of(&self, what: impl FnOnce() -> String, call: impl FnOnce()) {
+        let Err(payload) = catch_unwind(AssertUnwindSafe(call)) else {
             return;
         };
         match &self.forks.hooks.panic {
             Some(handler) if catch_unwind(AssertUnwindSafe(|| handler(payload))).is_ok() => {}
-            _ => end_the_process(),
+            Some(_) => end_the_process("the pool's handler of panics panicked"),
+            None => end_the_process(&what()),
         }
     }
 }
 
 #[cold]
-fn end_the_process() -> ! {
+fn end_the_process(what: &str) -> ! {
     crate::process::report(format_args!(
-        "a spawned closure, or a handler of the pool, panicked (see above), and nothing waits for it; the process cannot go on"
+        "{what} (see above), and nothing waits for it; the process cannot go on"
     ));
     std::process::abort();
 }

@@ -364,7 +364,7 @@ struct Blocked {
 
 /// What reports call something that waits. A look at a million threads writes no texts.
 #[derive(Clone)]
-enum Label {
+pub(super) enum Label {
     /// A lightweight thread, with its number and its name, or none.
     Light(u64, &'static str),
     Other(String),

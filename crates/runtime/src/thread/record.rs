@@ -9,6 +9,7 @@
 //!   thread has ended and another one has its slot. A stale wake-up is a wake-up too many, which every wait expects.
 //! - The other fields are written before the thread is first handed on, and read until its slot is free.
 
+use super::deadlock::Label;
 use super::leave::{ending, put_away};
 use super::stack;
 use super::switch::{Place, begin_at, switch};
@@ -485,7 +486,19 @@ impl Header {
         match seen {
             NOBODY => {}
             DETACHED => {
-                worker.pool().catch(|| {
+                // Afterwards the slot may be another thread's.
+                let (label, has_hint) = (self.label(), self.has_hint());
+                let what = || {
+                    let (number, name) = label.unwrap_or_default();
+                    let label = Label::Light(number, name);
+                    let value = if has_hint {
+                        "result or the hint"
+                    } else {
+                        "result"
+                    };
+                    format!("the {value} of lightweight {label} panicked when it was dropped")
+                };
+                worker.pool().catch_of(what, || {
                     // SAFETY: no handle is left, and no right.
                     unsafe { self.free(Some(worker)) }
                 });
@@ -597,8 +610,15 @@ impl Header {
     /// Returns whether there is more to do when the slot becomes free than to put it to those of its worker.
     #[inline]
     fn has_more(&self) -> bool {
-        let hint = self.types.get().is_none_or(|types| types.has_hint);
-        hint || self.polled.load(Relaxed) || usize::from(self.class.get()) != stack::USUAL_CLASS
+        self.has_hint()
+            || self.polled.load(Relaxed)
+            || usize::from(self.class.get()) != stack::USUAL_CLASS
+    }
+
+    /// Returns whether dropping the hint does anything, or may.
+    #[inline]
+    fn has_hint(&self) -> bool {
+        self.types.get().is_none_or(|types| types.has_hint)
     }
 
     /// As [`Header::free`].
