@@ -3,6 +3,7 @@
 use super::wait::Jobs;
 use crate::parking::{self, Thread};
 use crate::pool::PoolShared;
+use crate::thread::deadlock::{On, Outside};
 use crate::worker::WorkerCore;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -166,11 +167,13 @@ impl CountLatch {
 
     /// As [`CountLatch::wait`] on a thread that is no worker. `spins`: the jobs may end at once.
     pub(super) fn wait_outside(&self, spins: bool) {
-        let _outside = crate::thread::deadlock::Outside::enter();
         if spins && self.left.load(Acquire) != 0 {
             super::wait::spin(|| self.flag.is_open());
         }
-        self.flag.park_until(|| false);
+        if !self.flag.is_open() {
+            let _outside = Outside::enter(On::Fork);
+            self.flag.park_until(|| false);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::error::GraphError;
 use crate::graph::GraphCore;
 use crate::parking;
 use crate::pool::PoolShared;
-use crate::thread::deadlock;
+use crate::thread::deadlock::{On, Outside};
 use crate::worker::calls::Latch;
 use crate::worker::{self, EndOnPanic, WorkerCore};
 use parking_lot::Mutex;
@@ -177,15 +177,17 @@ pub(super) fn run(
 const USUAL: Duration = Duration::from_micros(10);
 
 fn wait_outside(latch: &Latch, pool: &PoolShared, spin: Spin) {
-    let _outside = deadlock::Outside::enter();
     // If the workers have all hardware threads, one of them waits for the caller's.
     let usual = match pool.has_spare() {
         true => USUAL,
         false => Duration::ZERO,
     };
     spin_until(spin.most.unwrap_or(usual), || latch.is_open());
-    while !latch.is_open() {
-        parking::park();
+    if !latch.is_open() {
+        let _outside = Outside::enter(On::Call);
+        while !latch.is_open() {
+            parking::park();
+        }
     }
 }
 

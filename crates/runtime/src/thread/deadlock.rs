@@ -16,7 +16,8 @@
 //! An OS thread that was woken need not run for long, on a machine that has other things to do. So nothing is reported of one that does not
 //! sleep for the system.
 
-use super::record::{Header, On, Wait};
+pub(crate) use super::record::On;
+use super::record::{Header, Wait};
 use super::stack;
 use super::timer;
 use crate::pool::PoolShared;
@@ -24,13 +25,16 @@ use crate::process::{PerProcess, Process};
 use crate::replay::blocked;
 use crate::worker::WorkerCore;
 use parking_lot::Mutex;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fmt::{self, Write as _};
 use std::path::Path;
-use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+};
+use std::sync::{Arc, Weak};
 
 /// Whether lightweight threads were ever made. Before, nothing is looked at.
 static USED: AtomicBool = AtomicBool::new(false);
@@ -43,8 +47,8 @@ struct Known {
     outside: AtomicUsize,
     /// What waits in a function of [`thread`](super) and is no lightweight thread.
     heavy: Mutex<Vec<Heavy>>,
-    /// The names of OS threads that have a [`context`].
-    contexts: Mutex<BTreeMap<u64, String>>,
+    /// The OS threads that have a [`context`], by it.
+    os_threads: Mutex<BTreeMap<u64, Arc<OsThread>>>,
     /// The number of the next one.
     next: AtomicU64,
     /// Threads with lower numbers are the parent's of which this process is a forked child.
@@ -129,14 +133,68 @@ fn known() -> &'static Known {
 const NAMED: usize = 32;
 
 /// An OS thread that is no worker waits, until this is dropped.
-pub(crate) struct Outside(());
+pub(crate) struct Outside {
+    _named: Named,
+}
 
 impl Outside {
-    pub(crate) fn enter() -> Self {
+    pub(crate) fn enter(on: On) -> Self {
+        let _named = Named::enter(on);
         known().outside.fetch_add(1, SeqCst);
         suspect();
-        Outside(())
+        Outside { _named }
     }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        known().outside.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Reports name this OS thread and what it waits for, until this is dropped.
+enum Named {
+    /// What it waited for before.
+    Again(On),
+    /// The OS thread is about to end.
+    Last(#[allow(dead_code, reason = "it is dropped")] IsKnown),
+}
+
+impl Named {
+    fn enter(on: On) -> Self {
+        let before = with_os_thread(|thread| thread.waits_for(on));
+        before.map_or_else(
+            || {
+                let last = IsKnown::new(new_context());
+                last.0.waits_for(on);
+                Named::Last(last)
+            },
+            Named::Again,
+        )
+    }
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        if let Named::Again(before) = *self {
+            with_os_thread(|thread| thread.waits_for(before));
+        }
+    }
+}
+
+/// This OS thread, which is `worker` if it is one, waits for the end of a graph that runs in a pool of which it is no worker, until the
+/// result is dropped.
+pub(crate) fn waits_for_a_graph(worker: Option<&WorkerCore>) -> impl Sized {
+    let outside = worker.is_none().then(|| Outside::enter(On::Graph));
+    let elsewhere = worker.map(|worker| {
+        // A lightweight thread is in reports by itself.
+        let named = worker.current_thread().is_none();
+        (
+            named.then(|| Named::enter(On::Graph)),
+            Elsewhere::enter(worker),
+        )
+    });
+    (outside, elsewhere)
 }
 
 /// This OS thread, which is `worker` if it is one, waits for the end of a pool until the result is dropped.
@@ -144,7 +202,7 @@ pub(crate) fn waits_for_a_pool(worker: Option<&WorkerCore>) -> impl Sized {
     let thread = worker.and_then(WorkerCore::current_thread);
     let heavily =
         (thread.is_none() && are_used()).then(|| Heavily::enter(worker.is_some(), On::Pool, 0));
-    let outside = worker.is_none().then(Outside::enter);
+    let outside = worker.is_none().then(|| Outside::enter(On::Pool));
     (
         heavily,
         outside,
@@ -170,10 +228,10 @@ impl Drop for Ends {
 }
 
 /// A worker waits for something of a pool that is not its own, until this is dropped.
-pub(crate) struct Elsewhere<'a>(&'a WorkerCore);
+struct Elsewhere<'a>(&'a WorkerCore);
 
 impl<'a> Elsewhere<'a> {
-    pub(crate) fn enter(worker: &'a WorkerCore) -> Self {
+    fn enter(worker: &'a WorkerCore) -> Self {
         worker.changes_elsewhere();
         suspect();
         Elsewhere(worker)
@@ -183,12 +241,6 @@ impl<'a> Elsewhere<'a> {
 impl Drop for Elsewhere<'_> {
     fn drop(&mut self) {
         self.0.changes_elsewhere();
-    }
-}
-
-impl Drop for Outside {
-    fn drop(&mut self) {
-        known().outside.fetch_sub(1, SeqCst);
     }
 }
 
@@ -215,13 +267,11 @@ impl Heavily {
         used();
         let known = known();
         let number = known.next.fetch_add(1, SeqCst);
-        let thread = std::thread::current();
+        let this = with_os_thread(|thread| thread.name().to_owned());
+        let name = this.unwrap_or_else(|| OsThread::new(0).name().to_owned());
         let label = match is_worker {
-            true => {
-                let name = thread.name().unwrap_or("without a name");
-                format!("a task or closure on worker {name}")
-            }
-            false => this_os_thread(),
+            true => format!("a task or closure on worker {name}"),
+            false => format!("OS thread {name}"),
         };
         known.heavy.lock().push(Heavy {
             number,
@@ -252,37 +302,121 @@ const OS: u64 = 1 << 62;
 /// Numbers of waits of OS threads: no lightweight thread has one of them.
 const OS_WAIT: u64 = 1 << 63;
 
-/// The number that stands for an OS thread, as long as that lives.
-struct Context(u64);
+/// An OS thread that waits or has waited, or has locked something, as long as it lives.
+struct OsThread {
+    /// The process in which it is known.
+    home: Process,
+    /// Its [`context`].
+    context: u64,
+    thread: std::thread::Thread,
+    /// The system's number of it, if it has no name.
+    task: Option<String>,
+    /// The [`On`] that it waits for outside of all pools, or as a worker for something of another pool. A [`Heavy`] wait says more.
+    on: AtomicUsize,
+}
 
-impl Context {
-    fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(OS);
-        let number = NEXT.fetch_add(1, Relaxed);
-        known().contexts.lock().insert(number, this_os_thread());
-        Context(number)
+impl OsThread {
+    /// Returns the description of this OS thread. Nothing of its name is copied: reports, which are rare, ask for it.
+    fn new(context: u64) -> Self {
+        let thread = std::thread::current();
+        let number = || task()?.into_string().ok();
+        OsThread {
+            home: Process::this(),
+            context,
+            task: match thread.name() {
+                Some(_) => None,
+                None => number(),
+            },
+            thread,
+            on: AtomicUsize::new(On::Nothing as usize),
+        }
+    }
+
+    /// Returns its name, or its number if it has none.
+    fn name(&self) -> &str {
+        let number = || self.task.as_deref().unwrap_or("without a name");
+        self.thread.name().unwrap_or_else(number)
+    }
+
+    /// Stores what it waits for from now on, and returns what that was before. Called on it alone.
+    fn waits_for(&self, on: On) -> On {
+        let before = self.on();
+        self.on.store(on as usize, Release);
+        before
+    }
+
+    fn on(&self) -> On {
+        let on = On::ALL.get(self.on.load(Acquire)).copied();
+        on.unwrap_or(On::Nothing)
     }
 }
 
-impl Drop for Context {
+/// This OS thread is among those that are known, until it ends.
+struct IsKnown(Arc<OsThread>);
+
+impl IsKnown {
+    fn new(context: u64) -> Self {
+        let thread = Arc::new(OsThread::new(context));
+        let mut all = known().os_threads.lock();
+        all.insert(context, Arc::clone(&thread));
+        IsKnown(thread)
+    }
+}
+
+impl Drop for IsKnown {
     fn drop(&mut self) {
-        known().contexts.lock().remove(&self.0);
+        // In a child of `fork(2)` there may be nothing to remove.
+        known().os_threads.lock().remove(&self.0.context);
     }
 }
 
-/// Returns what reports call this OS thread.
-fn this_os_thread() -> String {
-    let thread = std::thread::current();
-    format!("OS thread {}", thread.name().unwrap_or("without a name"))
+/// Calls `call` with the description of this OS thread, which is made when it is first asked for. Returns `None` if the OS thread is about
+/// to end.
+fn with_os_thread<R>(call: impl FnOnce(&OsThread) -> R) -> Option<R> {
+    thread_local! {
+        static THIS: RefCell<Option<IsKnown>> = const { RefCell::new(None) };
+    }
+    let this = |this: &RefCell<Option<IsKnown>>| {
+        let mut this = this.borrow_mut();
+        let context = match &*this {
+            Some(IsKnown(thread)) if thread.home.is_this() => return call(thread),
+            // In a child of `fork(2)`, what it has locked is still its own.
+            Some(IsKnown(thread)) => thread.context,
+            None => new_context(),
+        };
+        *this = None;
+        call(&this.insert(IsKnown::new(context)).0)
+    };
+    THIS.try_with(this).ok()
+}
+
+/// Returns a number that no OS thread has as its [`context`].
+fn new_context() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(OS);
+    NEXT.fetch_add(1, Relaxed)
+}
+
+thread_local! {
+    /// [`context`], or 0: every lock asks for it, so it is where no destructor is.
+    static CONTEXT: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Returns a number that stands for this OS thread, and for all tasks and closures that it runs. No lightweight thread has it.
+#[inline]
 pub(super) fn context() -> u64 {
-    thread_local! {
-        static CONTEXT: Context = Context::new();
+    match CONTEXT.get() {
+        0 => first_context(),
+        context => context,
     }
+}
+
+#[cold]
+#[inline(never)]
+fn first_context() -> u64 {
     // A thread that is about to end waits for nothing any more.
-    CONTEXT.try_with(|context| context.0).unwrap_or(0)
+    let context = with_os_thread(|thread| thread.context).unwrap_or(0);
+    CONTEXT.set(context);
+    context
 }
 
 /// Returns the system's number of this OS thread.
@@ -665,20 +799,11 @@ fn report(blocked: &[Blocked], circle: &[usize]) {
             by_number(thread.wait.what)
         ),
         On::Once => format!("a closure that {} runs once", by_number(thread.wait.what)),
-        On::Condvar => "a condition variable".to_owned(),
-        On::Barrier => "a barrier".to_owned(),
-        On::Receive => "a message".to_owned(),
-        On::Send => "room in a channel".to_owned(),
-        On::Scope => "the threads of its scope".to_owned(),
-        On::Future => "a future".to_owned(),
-        On::Sleep => "the passing of time".to_owned(),
-        On::Schedule => "being scheduled".to_owned(),
         On::Work if losable.contains_key(&thread.number) => {
-            "the end of a fork, a graph or a call, unless a scheduler has lost it".to_owned()
+            let what = text_of(On::Work);
+            format!("{what}, unless a scheduler has lost it")
         }
-        On::Work => "the end of a fork, a graph or a call".to_owned(),
-        On::Pool => "the end of a pool, which its threads keep open".to_owned(),
-        On::Park | On::Nothing => "being unparked".to_owned(),
+        other => text_of(other).to_owned(),
     };
     let mut text = match circle.is_empty() {
         true => String::from("deadlock: all threads wait, and nobody is left who could wake one:"),
@@ -695,24 +820,7 @@ fn report(blocked: &[Blocked], circle: &[usize]) {
         let _ = write!(text, "\n  and {} more", blocked.len() - NAMED);
     }
     if circle.is_empty() {
-        let known = known();
-        let named = known
-            .heavy
-            .lock()
-            .iter()
-            .filter(|heavy| !heavy.is_worker)
-            .count();
-        let others = known.outside.load(SeqCst).saturating_sub(named);
-        if others > 0 {
-            let threads = match others {
-                1 => "OS thread outside of pools waits",
-                _ => "OS threads outside of pools wait",
-            };
-            let _ = write!(
-                text,
-                "\n  {others} {threads} for the end of a fork, a graph or a call"
-            );
-        }
+        list_os_threads(&mut text);
         let waits: HashSet<u64> = blocked.iter().map(|thread| thread.number).collect();
         let lost = |(number, _): &(&u64, &&str)| !waits.contains(number);
         let lost: Vec<_> = losable.iter().filter(lost).collect();
@@ -725,6 +833,50 @@ fn report(blocked: &[Blocked], circle: &[usize]) {
         }
     }
     crate::process::report(format_args!("{text}"));
+}
+
+/// Returns what reports call that which is waited for, if they do not name it.
+fn text_of(on: On) -> &'static str {
+    match on {
+        On::Join => "the end of a thread",
+        On::Mutex => "a mutex",
+        On::Condvar => "a condition variable",
+        On::Barrier => "a barrier",
+        On::Receive => "a message",
+        On::Send => "room in a channel",
+        On::Once => "a closure that runs once",
+        On::Scope => "the threads of its scope",
+        On::Future => "a future",
+        On::Sleep => "the passing of time",
+        On::Park | On::Nothing => "being unparked",
+        On::Schedule => "being scheduled",
+        On::Work => "the end of a fork, a graph or a call",
+        On::Pool => "the end of a pool, which its threads keep open",
+        On::Fork => "the end of a fork, a scope or a call of `install`",
+        On::Graph => "the end of a graph",
+        On::Call => "the end of a broadcast or a region",
+    }
+}
+
+/// Appends the OS threads that wait, except those that have a [`Heavy`] wait outside of pools: these were named with that.
+fn list_os_threads(text: &mut String) {
+    let known = known();
+    let named: HashSet<u64> = {
+        let heavy = known.heavy.lock();
+        let outside = heavy.iter().filter(|heavy| !heavy.is_worker);
+        outside.map(|heavy| heavy.context).collect()
+    };
+    let os_threads = known.os_threads.lock();
+    let waiting: Vec<_> = (os_threads.values())
+        .filter(|thread| thread.on() != On::Nothing && !named.contains(&thread.context))
+        .collect();
+    for thread in waiting.iter().take(NAMED) {
+        let (name, what) = (thread.name(), text_of(thread.on()));
+        let _ = write!(text, "\n  OS thread {name} waits for {what}");
+    }
+    if waiting.len() > NAMED {
+        let _ = write!(text, "\n  and {} more", waiting.len() - NAMED);
+    }
 }
 
 /// Returns the names of the lightweight threads that are alive and that a scheduler of the program's own may have lost, by their numbers.
@@ -750,7 +902,9 @@ fn losable() -> BTreeMap<u64, &'static str> {
 
 /// Returns what reports call the thread with the number, which waits for nothing that is known.
 fn alive(who: u64) -> String {
-    let mut found = known().contexts.lock().get(&who).cloned();
+    let os_threads = known().os_threads.lock();
+    let mut found = (os_threads.get(&who)).map(|thread| format!("OS thread {}", thread.name()));
+    drop(os_threads);
     if who != 0 && who < OS {
         stack::for_each(|header| {
             let is = header.label().filter(|(number, _)| *number == who);

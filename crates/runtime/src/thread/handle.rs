@@ -667,7 +667,8 @@ pub fn park() {
         None => {
             check_may_wait();
             let is_outside = worker::with_any(|worker| worker.is_none());
-            let _waits = is_outside.then(|| (Outside::enter(), Heavily::enter(false, On::Park, 0)));
+            let _waits =
+                is_outside.then(|| (Outside::enter(On::Park), Heavily::enter(false, On::Park, 0)));
             crate::parking::park();
         }
     }

@@ -206,6 +206,12 @@ pub(crate) enum On {
     Work,
     /// The end of a pool. The thread is not parked.
     Pool,
+    /// The end of a closure that runs in a pool. Of OS threads alone, as the next two.
+    Fork,
+    /// The end of a graph.
+    Graph,
+    /// The end of the parts of a call.
+    Call,
 }
 
 /// A wait of a thread.
@@ -218,7 +224,7 @@ pub(super) struct Wait {
 }
 
 impl On {
-    const ALL: [On; 15] = [
+    pub(super) const ALL: [On; 18] = [
         On::Nothing,
         On::Join,
         On::Mutex,
@@ -234,6 +240,9 @@ impl On {
         On::Schedule,
         On::Work,
         On::Pool,
+        On::Fork,
+        On::Graph,
+        On::Call,
     ];
 }
 

@@ -398,10 +398,7 @@ impl Context<'_> {
             Some(worker) => self.wait_on_worker(worker),
             None => worker::with_any(|other| {
                 other.inspect(|worker| worker.check_may_wait());
-                let _outside = other.is_none().then(deadlock::Outside::enter);
-                let _elsewhere = other.map(deadlock::Elsewhere::enter);
-                let own = other.map(|worker| worker.pool());
-                self.graph.wait_outside(self.pool, Stall::new(own));
+                self.graph.wait_outside(self.pool, other);
             }),
         }
     }
@@ -480,9 +477,14 @@ impl GraphCore {
         }
     }
 
-    /// Waits on a thread that is no worker of the pool. Detects that the policy has lost tasks.
-    fn wait_outside(&self, pool: &PoolShared, mut stall: Stall<'_>) {
+    /// Waits on a thread that is no worker of the pool, and is `other` if it is one of another. Detects that the policy has lost tasks.
+    fn wait_outside(&self, pool: &PoolShared, other: Option<&WorkerCore>) {
+        let mut stall = Stall::new(other.map(WorkerCore::pool));
         self.spin(pool);
+        if self.has_ended() {
+            return;
+        }
+        let _waits = deadlock::waits_for_a_graph(other);
         let mut suspicion = self.suspicion.lock();
         suspicion.checks = 0;
         let mut blocked = Blocked::default();
