@@ -186,12 +186,18 @@ fn is_slow() {
     assert_eq!(waits.join().unwrap(), Ok(5));
     outside.join().unwrap();
     let sleeps = || thread::sleep(Duration::from_millis(500));
-    Builder::new()
-        .pool(&pool)
-        .spawn(sleeps)
-        .unwrap()
-        .join()
-        .unwrap();
+    let sleeps = || Builder::new().pool(&pool).spawn(sleeps).unwrap();
+    sleeps().join().unwrap();
+    // A thread ends a pool whose threads wait for each other, and for time in the end.
+    let one_worker = || Pool::builder().workers(1).build().unwrap();
+    let (first, second, slow) = (one_worker(), one_worker(), sleeps());
+    let waits = move || slow.join().unwrap();
+    let waits = Builder::new().pool(&second).spawn(waits).unwrap();
+    let joins = move || waits.join().unwrap();
+    let joins = Builder::new().pool(&second).spawn(joins).unwrap();
+    let ends = Builder::new().pool(&first).spawn(move || drop(second));
+    ends.unwrap().join().unwrap();
+    joins.join().unwrap();
 }
 
 #[test]

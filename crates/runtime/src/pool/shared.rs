@@ -378,7 +378,7 @@ impl PoolShared {
     pub(crate) fn retire(&self) {
         let entered = self.enter();
         self.let_go();
-        self.join_after(entered, |_| ());
+        self.join_after(entered, true, |_| ());
     }
 
     /// Calls one of the pool's hooks on worker `me`. A panic goes to the pool's handler, or ends the process.
@@ -400,7 +400,7 @@ impl PoolShared {
         let mut checks = 0;
         let entered = self.enter();
         self.sleep.close();
-        self.join_after(entered, |worker| {
+        self.join_after(entered, false, |worker| {
             while !worker.is_finished() {
                 std::thread::sleep(LOST_CHECK);
                 checks += 1;
@@ -415,10 +415,18 @@ impl PoolShared {
     }
 
     /// Waits for the workers to end, for each after a call of `before` with its thread. `entered` is this thread's part in the schedule.
-    fn join_after(&self, entered: Option<Entered>, mut before: impl FnMut(&JoinHandle<()>)) {
+    /// `is_open`: whether the pool's threads keep it open until they have ended.
+    fn join_after(
+        &self,
+        entered: Option<Entered>,
+        is_open: bool,
+        mut before: impl FnMut(&JoinHandle<()>),
+    ) {
         worker::with_any(|worker| {
             worker.inspect(|worker| worker.check_may_wait());
-            let _waits = deadlock::waits_for_a_pool(worker);
+            // Nobody waits for a pool whose workers run on the program's threads.
+            let waits = is_open && self.has_threads_to_join();
+            let _waits = deadlock::waits_for_a_pool(worker, waits.then_some(self));
             if let Some(schedule) = &self.schedule {
                 schedule.turns.wait_for_end_of(schedule.pool);
             }

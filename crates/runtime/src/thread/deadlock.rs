@@ -4,9 +4,9 @@
 //! alive, or a thread outside has begun to wait; and about once in a second while lightweight threads begin to wait for what others have.
 //! It does so more seldom if its looks take long, because there are a million threads.
 //! What waits in a function of [`thread`](super) is *dead* if
-//! - lightweight threads and OS threads outside of pools wait for each other in a circle: for ends of threads and of scopes, for mutexes
-//!   and closures that run once. Two looks find each of them in one and the same wait, so none can have gone on between them, whatever
-//!   others do;
+//! - lightweight threads and OS threads outside of pools wait for each other in a circle: for ends of threads, of scopes and of pools, for
+//!   mutexes, closures that run once, and the only worker that a thread may run on, if that waits for the end of a pool. Two looks find
+//!   each of them in one and the same wait, so none can have gone on between them, whatever others do;
 //! - threads of all kinds wait for each other in a circle, while all workers sleep or wait; or
 //! - nobody is left who could wake one: every OS thread of the process is a worker that sleeps or waits, waits in a function of this crate,
 //!   or is one of the two that look after others.
@@ -17,7 +17,7 @@
 //! sleep for the system.
 
 pub(crate) use super::record::On;
-use super::record::{Header, Wait};
+use super::record::{Header, Wait, pool_number};
 use super::stack;
 use super::timer;
 use crate::pool::PoolShared;
@@ -197,17 +197,21 @@ pub(crate) fn waits_for_a_graph(worker: Option<&WorkerCore>) -> impl Sized {
     (outside, elsewhere)
 }
 
-/// This OS thread, which is `worker` if it is one, waits for the end of a pool until the result is dropped.
-pub(crate) fn waits_for_a_pool(worker: Option<&WorkerCore>) -> impl Sized {
+/// This OS thread, which is `worker` if it is one, waits for the end of a pool until the result is dropped: of `pool`, if that does not end
+/// before all its threads and what its workers run have ended.
+pub(crate) fn waits_for_a_pool(
+    worker: Option<&WorkerCore>,
+    pool: Option<&PoolShared>,
+) -> impl Sized {
+    let what = pool.map_or(0, |pool| pool_number(pool));
     let thread = worker.and_then(WorkerCore::current_thread);
-    let heavily =
-        (thread.is_none() && are_used()).then(|| Heavily::enter(worker.is_some(), On::Pool, 0));
+    let heavily = (thread.is_none() && are_used()).then(|| Heavily::enter(worker, On::Pool, what));
     let outside = worker.is_none().then(|| Outside::enter(On::Pool));
     (
         heavily,
         outside,
         worker.map(Elsewhere::enter),
-        thread.map(Ends::enter),
+        thread.map(|thread| Ends::enter(thread, what)),
     )
 }
 
@@ -215,8 +219,8 @@ pub(crate) fn waits_for_a_pool(worker: Option<&WorkerCore>) -> impl Sized {
 struct Ends(&'static Header);
 
 impl Ends {
-    fn enter(thread: &'static Header) -> Self {
-        thread.waits_on(On::Pool, 0);
+    fn enter(thread: &'static Header, what: u64) -> Self {
+        thread.waits_on(On::Pool, what);
         Ends(thread)
     }
 }
@@ -249,8 +253,8 @@ struct Heavy {
     number: u64,
     /// [`context`] of the OS thread.
     context: u64,
-    /// Whether that is a worker, which may run something else on top of what waits.
-    is_worker: bool,
+    /// If that is a worker, which may run something else on top of what waits: its pool's number in waits, and its own.
+    worker: Option<(u64, u16)>,
     /// The system's number of it.
     task: Option<OsString>,
     label: String,
@@ -262,21 +266,21 @@ struct Heavy {
 pub(super) struct Heavily(u64);
 
 impl Heavily {
-    /// `is_worker`: whether this OS thread is a worker.
-    pub(super) fn enter(is_worker: bool, on: On, what: u64) -> Self {
+    /// `worker`: this OS thread, if it is a worker.
+    pub(super) fn enter(worker: Option<&WorkerCore>, on: On, what: u64) -> Self {
         used();
         let known = known();
         let number = known.next.fetch_add(1, SeqCst);
         let this = with_os_thread(|thread| thread.name().to_owned());
         let name = this.unwrap_or_else(|| OsThread::new(0).name().to_owned());
-        let label = match is_worker {
-            true => format!("a task or closure on worker {name}"),
-            false => format!("OS thread {name}"),
+        let label = match worker.map(|worker| worker.pool().number) {
+            Some(pool) => format!("a task or closure on worker {name} of pool {pool}"),
+            None => format!("OS thread {name}"),
         };
         known.heavy.lock().push(Heavy {
             number,
             context: context(),
-            is_worker,
+            worker: worker.map(|worker| (pool_number(worker.pool()), worker.id.0)),
             task: task(),
             label,
             on,
@@ -494,6 +498,12 @@ struct Blocked {
     wait: Wait,
     /// The number of the scope that it is part of, or 0.
     scope: u64,
+    /// The number of the pool that does not end before it has gone on, or 0.
+    pool: u64,
+    /// The worker on which it is.
+    worker: Option<u16>,
+    /// Whether it stays there.
+    is_pinned: bool,
 }
 
 /// What reports call something that waits. A look at a million threads writes no texts.
@@ -515,9 +525,18 @@ impl fmt::Display for Label {
 }
 
 impl Blocked {
-    /// Returns whether this may be part of a circle.
+    /// Returns the worker, after the number of its pool, that runs nothing else meanwhile, if this waits on a worker for the end of a pool.
+    fn holds(&self) -> Option<(u64, u16)> {
+        let holds = self.wait.on == On::Pool && self.pool != 0;
+        holds.then_some((self.pool, self.worker?))
+    }
+
+    /// Returns whether this waits for what others have.
     fn needs_others(&self) -> bool {
-        matches!(self.wait.on, On::Join | On::Mutex | On::Once | On::Scope)
+        matches!(
+            self.wait.on,
+            On::Join | On::Mutex | On::Once | On::Scope | On::Pool
+        )
     }
 }
 
@@ -575,6 +594,9 @@ impl Heavy {
                 since: 0,
             },
             scope: 0,
+            pool: self.worker.map_or(0, |(pool, _)| pool),
+            worker: self.worker.map(|(_, worker)| worker),
+            is_pinned: self.worker.is_some(),
         }
     }
 
@@ -591,7 +613,7 @@ fn find() -> Look {
     let light = blocked.len();
     {
         let heavy = known.heavy.lock();
-        let outside = heavy.iter().filter(|heavy| !heavy.is_worker);
+        let outside = heavy.iter().filter(|heavy| heavy.worker.is_none());
         // One that does not sleep may have been woken.
         blocked.extend(
             outside
@@ -656,6 +678,9 @@ fn lightweight(first: u64) -> Vec<Blocked> {
                 label: Label::Light(number, name),
                 wait,
                 scope: header.scope(),
+                pool: header.pool_of(number).unwrap_or(0),
+                worker: header.home(),
+                is_pinned: header.is_pinned(),
             });
         }
     });
@@ -727,14 +752,29 @@ fn is_asleep(described: &Path) -> bool {
 /// Returns threads that wait for each other in a circle, by their places in `blocked`, each for the next one, and the one with the least
 /// number first.
 fn circle_of(blocked: &[Blocked]) -> Vec<usize> {
+    // While one of these waits for the end of a pool, its worker runs no other thread.
+    let holders = blocked.iter().zip(0..);
+    let holders: HashMap<_, usize> = holders
+        .filter_map(|(thread, place)| Some((thread.holds()?, place)))
+        .collect();
+    let holder = |thread: &Blocked| {
+        let is_held = !holders.is_empty() && thread.wait.on == On::Work && thread.is_pinned;
+        let worker = is_held.then_some((thread.pool, thread.worker?))?;
+        holders.get(&worker)
+    };
+    let needs_others = |thread: &Blocked| thread.needs_others() || holder(thread).is_some();
     // A lightweight thread has one wait. Of those of one OS thread, the last one is on top of the others, whatever it is.
     let (mut places, mut members) = (HashMap::new(), HashMap::<_, Vec<_>>::new());
     for (place, thread) in blocked.iter().enumerate() {
-        if thread.needs_others() || thread.who >= OS {
+        let needs_others = needs_others(thread);
+        if needs_others || thread.who >= OS {
             places.insert(thread.who, place);
         }
-        if thread.needs_others() && thread.scope != 0 {
-            members.entry(thread.scope).or_default().push(place);
+        // No scope has the number of a pool: both are addresses.
+        for group in [thread.scope, thread.pool] {
+            if needs_others && group != 0 {
+                members.entry(group).or_default().push(place);
+            }
         }
     }
     if places.is_empty() {
@@ -743,7 +783,8 @@ fn circle_of(blocked: &[Blocked]) -> Vec<usize> {
     // Each of them has to go on before the thread does.
     let needs = |thread: &Blocked| match thread.wait.on {
         On::Join | On::Mutex | On::Once => places.get(&thread.wait.what).map(std::slice::from_ref),
-        On::Scope => members.get(&thread.wait.what).map(Vec::as_slice),
+        On::Scope | On::Pool => members.get(&thread.wait.what).map(Vec::as_slice),
+        On::Work => holder(thread).map(std::slice::from_ref),
         _ => None,
     };
     let mut reached = vec![false; blocked.len()];
@@ -751,7 +792,7 @@ fn circle_of(blocked: &[Blocked]) -> Vec<usize> {
     let mut path = Vec::new();
     let mut on_path = vec![false; blocked.len()];
     for start in 0..blocked.len() {
-        let mut next = (blocked[start].needs_others() && !reached[start]).then_some(start);
+        let mut next = (needs_others(&blocked[start]) && !reached[start]).then_some(start);
         loop {
             if let Some(place) = next.take() {
                 reached[place] = true;
@@ -782,57 +823,155 @@ fn circle_of(blocked: &[Blocked]) -> Vec<usize> {
     Vec::new()
 }
 
+/// Threads that wait for each other in a circle, or all of them.
+struct Report<'a> {
+    blocked: &'a [Blocked],
+    /// Those that [hold](Blocked::holds) workers.
+    holders: HashMap<(u64, u16), &'a Blocked>,
+    /// The threads that a scheduler may have lost. In a circle, no wait is one that this may explain, and other threads may run.
+    losable: BTreeMap<u64, &'static str>,
+}
+
 fn report(blocked: &[Blocked], circle: &[usize]) {
-    // In a circle, no wait is one that this may explain, and other threads may run.
-    let losable = match circle.is_empty() {
-        true => losable(),
-        false => BTreeMap::new(),
+    let holders = blocked.iter();
+    let mut report = Report {
+        blocked,
+        holders: holders
+            .filter_map(|thread| Some((thread.holds()?, thread)))
+            .collect(),
+        losable: BTreeMap::new(),
     };
-    let by_number = |who: u64| {
-        let found = blocked.iter().rfind(|thread| thread.who == who);
-        found.map_or_else(|| alive(who), |thread| thread.label.to_string())
+    let text = if circle.is_empty() {
+        report.losable = losable();
+        report.of_all()
+    } else {
+        report.of_circle(circle)
     };
-    let wait = |thread: &Blocked| match thread.wait.on {
-        On::Join => format!("the end of {}", by_number(thread.wait.what)),
-        On::Mutex => format!(
-            "a mutex that {} has or gets before",
-            by_number(thread.wait.what)
-        ),
-        On::Once => format!("a closure that {} runs once", by_number(thread.wait.what)),
-        On::Work if losable.contains_key(&thread.number) => {
-            let what = text_of(On::Work);
-            format!("{what}, unless a scheduler has lost it")
-        }
-        other => text_of(other).to_owned(),
-    };
-    let mut text = match circle.is_empty() {
-        true => String::from("deadlock: all threads wait, and nobody is left who could wake one:"),
-        false => String::from("deadlock: threads wait for each other:"),
-    };
-    let shown: Vec<&Blocked> = match circle.is_empty() {
-        true => blocked.iter().take(NAMED).collect(),
-        false => circle.iter().map(|index| &blocked[*index]).collect(),
-    };
-    for thread in &shown {
-        let _ = write!(text, "\n  {} waits for {}", thread.label, wait(thread));
-    }
-    if circle.is_empty() && blocked.len() > NAMED {
-        let _ = write!(text, "\n  and {} more", blocked.len() - NAMED);
-    }
-    if circle.is_empty() {
-        list_os_threads(&mut text);
-        let waits: HashSet<u64> = blocked.iter().map(|thread| thread.number).collect();
-        let lost = |(number, _): &(&u64, &&str)| !waits.contains(number);
-        let lost: Vec<_> = losable.iter().filter(lost).collect();
-        for (number, name) in lost.iter().take(NAMED) {
-            let name = Label::Light(**number, name);
-            let _ = write!(text, "\n  {name} was never run: a scheduler has lost it");
-        }
-        if lost.len() > NAMED {
-            let _ = write!(text, "\n  and {} more", lost.len() - NAMED);
-        }
-    }
     crate::process::report(format_args!("{text}"));
+}
+
+impl Report<'_> {
+    fn of_circle(&self, circle: &[usize]) -> String {
+        let mut text = String::from("deadlock: threads wait for each other:");
+        let next = circle.iter().cycle().skip(1);
+        for (place, next) in circle.iter().zip(next) {
+            let thread = &self.blocked[*place];
+            let what = self.what(thread, Some(&self.blocked[*next]));
+            let _ = write!(text, "\n  {} waits for {what}", thread.label);
+        }
+        text
+    }
+
+    fn of_all(&self) -> String {
+        let mut text =
+            String::from("deadlock: all threads wait, and nobody is left who could wake one:");
+        list(&mut text, self.blocked.iter(), |thread| {
+            let keeps = |other: &&Blocked| other.pool != 0 && other.pool == thread.wait.what;
+            let keeper = self.blocked.iter().find(keeps);
+            format!("{} waits for {}", thread.label, self.what(thread, keeper))
+        });
+        list(&mut text, waiting_os_threads().iter(), |thread| {
+            let (name, what) = (thread.name(), text_of(thread.on()));
+            format!("OS thread {name} waits for {what}")
+        });
+        let mut named: HashSet<u64> = self.blocked.iter().map(|thread| thread.number).collect();
+        let queued = self.queued(&named);
+        list(&mut text, queued.iter(), |(number, (name, holder))| {
+            let (thread, pool) = (Label::Light(*number, name), pool_name(holder.pool));
+            let holder = &holder.label;
+            format!("{thread} waits for a worker of {pool}, on which {holder} waits")
+        });
+        named.extend(queued.keys());
+        let lost = self.losable.iter();
+        let lost = lost.filter(|(number, _)| !named.contains(number));
+        list(&mut text, lost, |(number, name)| {
+            let thread = Label::Light(*number, name);
+            format!("{thread} was never run: a scheduler has lost it")
+        });
+        text
+    }
+
+    /// Returns what the thread waits for. `keeper`: if that is the end of a pool, what keeps the pool open, if it is known.
+    fn what(&self, thread: &Blocked, keeper: Option<&Blocked>) -> String {
+        let Wait { on, what, .. } = thread.wait;
+        match on {
+            On::Join => format!("the end of {}", self.name(what)),
+            On::Mutex => format!("a mutex that {} has or gets before", self.name(what)),
+            On::Once => format!("a closure that {} runs once", self.name(what)),
+            On::Pool if what != 0 => {
+                let pool = pool_name(what);
+                let keeper = keeper.map(|keeper| format!("{} keeps", keeper.label));
+                let keeper = keeper.unwrap_or_else(|| String::from("its threads keep"));
+                format!("the end of {pool}, which {keeper} open")
+            }
+            On::Work => match self.holder(thread) {
+                Some(holder) => format!("its worker, on which {} waits", holder.label),
+                None if self.losable.contains_key(&thread.number) => {
+                    format!("{}, unless a scheduler has lost it", text_of(on))
+                }
+                None => text_of(on).to_owned(),
+            },
+            _ => text_of(on).to_owned(),
+        }
+    }
+
+    /// Returns what holds the worker that the thread is on.
+    fn holder(&self, thread: &Blocked) -> Option<&Blocked> {
+        self.holders.get(&(thread.pool, thread.worker?)).copied()
+    }
+
+    /// Returns what reports call the thread with the number.
+    fn name(&self, who: u64) -> String {
+        let found = self.blocked.iter().rfind(|thread| thread.who == who);
+        found.map_or_else(|| alive(who), |thread| thread.label.to_string())
+    }
+
+    /// Returns the threads that have not begun and may wait for workers that are held, by their numbers, each with its name and what holds
+    /// one of its pool's workers, except of those that were `named`. Called when nothing runs that could make a thread.
+    fn queued(&self, named: &HashSet<u64>) -> BTreeMap<u64, (&'static str, &Blocked)> {
+        let mut queued = BTreeMap::new();
+        if self.holders.is_empty() {
+            return queued;
+        }
+        let first = known().first;
+        stack::for_each(|header| {
+            let Some((number, name)) = header.label().filter(|_| header.home().is_none()) else {
+                return;
+            };
+            if number < first || header.is_done() || named.contains(&number) {
+                return;
+            }
+            let pool = header.pool_of(number).unwrap_or(0);
+            let mut holders = self.holders.values();
+            if let Some(holder) = holders.find(|holder| holder.pool == pool) {
+                queued.insert(number, (name, *holder));
+            }
+        });
+        queued
+    }
+}
+
+/// Appends a line for each item, and for those that would make the report long, how many they are.
+fn list<I: Iterator>(text: &mut String, mut items: I, line: impl Fn(I::Item) -> String) {
+    for item in items.by_ref().take(NAMED) {
+        let _ = write!(text, "\n  {}", line(item));
+    }
+    let more = items.count();
+    if more > 0 {
+        let _ = write!(text, "\n  and {more} more");
+    }
+}
+
+/// Returns what reports call the pool with the number in waits.
+fn pool_name(what: u64) -> String {
+    let pools = known().pools.lock();
+    let is = |pool: &&Weak<PoolShared>| pool_number(pool.as_ptr()) == what;
+    // Not the last reference: what waits for the pool, or keeps it open, does not go on.
+    let pool = pools.iter().find(is).and_then(Weak::upgrade);
+    pool.map_or_else(
+        || String::from("a pool"),
+        |pool| format!("pool {}", pool.number),
+    )
 }
 
 /// Returns what reports call that which is waited for, if they do not name it.
@@ -858,25 +997,18 @@ fn text_of(on: On) -> &'static str {
     }
 }
 
-/// Appends the OS threads that wait, except those that have a [`Heavy`] wait outside of pools: these were named with that.
-fn list_os_threads(text: &mut String) {
+/// Returns the OS threads that wait, except those that have a [`Heavy`] wait outside of pools: these are named with that.
+fn waiting_os_threads() -> Vec<Arc<OsThread>> {
     let known = known();
     let named: HashSet<u64> = {
         let heavy = known.heavy.lock();
-        let outside = heavy.iter().filter(|heavy| !heavy.is_worker);
+        let outside = heavy.iter().filter(|heavy| heavy.worker.is_none());
         outside.map(|heavy| heavy.context).collect()
     };
     let os_threads = known.os_threads.lock();
-    let waiting: Vec<_> = (os_threads.values())
-        .filter(|thread| thread.on() != On::Nothing && !named.contains(&thread.context))
-        .collect();
-    for thread in waiting.iter().take(NAMED) {
-        let (name, what) = (thread.name(), text_of(thread.on()));
-        let _ = write!(text, "\n  OS thread {name} waits for {what}");
-    }
-    if waiting.len() > NAMED {
-        let _ = write!(text, "\n  and {} more", waiting.len() - NAMED);
-    }
+    let waits =
+        |thread: &&Arc<OsThread>| thread.on() != On::Nothing && !named.contains(&thread.context);
+    os_threads.values().filter(waits).cloned().collect()
 }
 
 /// Returns the names of the lightweight threads that are alive and that a scheduler of the program's own may have lost, by their numbers.

@@ -668,7 +668,7 @@ pub fn park() {
             check_may_wait();
             let is_outside = worker::with_any(|worker| worker.is_none());
             let _waits =
-                is_outside.then(|| (Outside::enter(On::Park), Heavily::enter(false, On::Park, 0)));
+                is_outside.then(|| (Outside::enter(On::Park), Heavily::enter(None, On::Park, 0)));
             crate::parking::park();
         }
     }

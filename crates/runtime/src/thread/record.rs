@@ -5,8 +5,8 @@
 //! words that change for each thread lie on two cache lines, and what follows from the types is behind one pointer. Who may touch what:
 //!
 //! - The right to run a thread is a [`Ready`] with the header's address. Its holder alone goes on with the thread's stack.
-//! - `state`, `joiner` and the words for reports are atomic, and `waker` has a lock: any thread may use them at any time, also when the
-//!   thread has ended and another one has its slot. A stale wake-up is a wake-up too many, which every wait expects.
+//! - `state`, `joiner`, `pool`, `tied` and the words for reports are atomic, and `waker` has a lock: any thread may use them at any time,
+//!   also when the thread has ended and another one has its slot. A stale wake-up is a wake-up too many, which every wait expects.
 //! - The other fields are written before the thread is first handed on, and read until its slot is free.
 
 use super::deadlock::Label;
@@ -204,7 +204,8 @@ pub(crate) enum On {
     Schedule,
     /// The end of a fork, a graph or a call. The thread is not parked.
     Work,
-    /// The end of a pool. The thread is not parked.
+    /// The end of the pool with the [number](pool_number); of one that ends although threads of it have not ended, if that is 0. The thread
+    /// is not parked.
     Pool,
     /// The end of a closure that runs in a pool. Of OS threads alone, as the next two.
     Fork,
@@ -256,13 +257,13 @@ pub(crate) struct Header {
     /// The graph of the task inside of which it runs at the moment, or null.
     pub(super) graph: Cell<*const GraphCore>,
     /// The pool, which is open until the thread has ended.
-    pool: Cell<*const PoolShared>,
+    pool: AtomicPtr<PoolShared>,
     joiner: AtomicUsize,
     /// Number of the thread in its process, 0 in a free slot.
     number: AtomicU64,
     state: AtomicU32,
     home: AtomicU32,
-    tied: Cell<bool>,
+    tied: AtomicBool,
     class: Cell<u8>,
     digest: Cell<u16>,
     /// Whether `waker` was ever set.
@@ -364,7 +365,6 @@ impl Header {
         let header = unsafe { slot.as_ref() };
         header.home.store(NOT_STARTED, Relaxed);
         header.joiner.store(NOBODY, Relaxed);
-        header.tied.set(plan.tied);
         header.polled.store(false, Relaxed);
         header.class.set(plan.class as u8);
         header.digest.set(plan.digest);
@@ -372,9 +372,11 @@ impl Header {
             header.graph.get().is_null(),
             "a thread ends outside of all tasks"
         );
-        header.pool.set(plan.pool);
         let name = plan.name.map_or("", Name::as_str);
         // A reader that sees one of these sees, too, that the number has been 0 meanwhile.
+        let pool = ptr::from_ref(plan.pool).cast_mut();
+        header.pool.store(pool, Release);
+        header.tied.store(plan.tied, Release);
         header.name.store(name.as_ptr().cast_mut(), Release);
         header.name_bytes.store(name.len(), Release);
         // `on` says that nothing is waited for, as at the end of every wait.
@@ -691,23 +693,25 @@ impl Header {
     /// Returns whether the thread stays on its worker: it is tied and has started.
     #[inline]
     pub(super) fn is_pinned(&self) -> bool {
-        self.tied.get() && self.home.load(Relaxed) != NOT_STARTED
+        self.tied.load(Relaxed) && self.home.load(Relaxed) != NOT_STARTED
     }
 
     /// Returns whether the thread, which has started, stays on its worker.
     #[inline]
     pub(super) fn is_tied(&self) -> bool {
-        self.tied.get()
+        self.tied.load(Relaxed)
     }
 
     /// Makes the thread tied, which runs and calls this. Returns whether it was not.
     pub(super) fn tie(&self) -> bool {
-        !self.tied.replace(true)
+        let was = self.tied.load(Relaxed);
+        self.tied.store(true, Relaxed);
+        !was
     }
 
     /// Undoes [`Header::tie`].
     pub(super) fn untie(&self) {
-        self.tied.set(false);
+        self.tied.store(false, Relaxed);
     }
 
     /// Returns the pool of a thread that has not ended.
@@ -716,7 +720,7 @@ impl Header {
     /// It does not end as long as the result is used.
     pub(super) unsafe fn pool(&self) -> &PoolShared {
         // SAFETY: the pool is open until the thread has ended.
-        unsafe { &*self.pool.get() }
+        unsafe { &*self.pool_address() }
     }
 
     /// Returns whether too little is left of the thread's stack, on which the caller runs, to wait for something on top of it, or nothing
@@ -779,7 +783,7 @@ impl Header {
         match self.home() {
             _ if is_parked => is_same.then(|| wait(on, what)),
             None => (on == On::Schedule).then(|| wait(on, 0)),
-            Some(_) if on == On::Pool => is_same.then(|| wait(on, 0)),
+            Some(_) if on == On::Pool => is_same.then(|| wait(on, what)),
             Some(_) => Some(wait(On::Work, 0)),
         }
     }
@@ -808,8 +812,15 @@ impl Header {
     }
 
     /// Returns the pool's address, to be compared.
+    #[inline]
     pub(super) fn pool_address(&self) -> *const PoolShared {
-        self.pool.get()
+        self.pool.load(Relaxed)
+    }
+
+    /// Returns the number that stands for the pool in [`Wait`]s, if the slot still is the thread's with `number`.
+    pub(super) fn pool_of(&self, number: u64) -> Option<u64> {
+        let pool = self.pool.load(Acquire);
+        (self.number() == number).then(|| pool_number(pool))
     }
 
     /// Writes that the thread has used up its stack. Called in a signal handler: neither allocates nor locks.
@@ -828,6 +839,11 @@ impl Header {
         let written = text.len() - left;
         crate::process::write_to_stderr(&text[..written]);
     }
+}
+
+/// Returns the number that stands for a pool in [`Wait`]s: no other pool has it as long as it is open. It is not 0.
+pub(super) fn pool_number(pool: *const PoolShared) -> u64 {
+    pool.addr() as u64
 }
 
 /// Returns the text of so many bytes at `start`, or none.

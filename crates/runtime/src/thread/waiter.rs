@@ -82,7 +82,7 @@ impl<V> Waiter<V> {
                 thread.goes_on();
             }
             Who::Heavy(latch, _) => worker::with_any(|worker| {
-                let _heavily = Heavily::enter(worker.is_some(), on, what);
+                let _heavily = Heavily::enter(worker, on, what);
                 latch.wait(worker, Jobs::Apart);
             }),
         }
