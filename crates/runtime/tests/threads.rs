@@ -333,6 +333,99 @@ fn a_message_comes_back_to_the_sender_that_waits_when_the_last_receiver_goes() {
 }
 
 #[test]
+fn an_os_thread_that_waits_for_a_time_is_woken_before() {
+    const LONG: Duration = Duration::from_secs(60);
+    let pool = Pool::builder().workers(1).build().unwrap();
+    let start = Instant::now();
+    let (sender, receiver) = bounded(1);
+    let pair = Arc::new((Mutex::new(false), Condvar::new()));
+    let other = Arc::clone(&pair);
+    let thread = spawn_in(&pool, move || {
+        thread::sleep(Duration::from_millis(20));
+        sender.send(1).unwrap();
+        thread::sleep(Duration::from_millis(20));
+        *other.0.lock() = true;
+        other.1.notify_one();
+        thread::sleep(Duration::from_millis(20));
+        drop(sender);
+    });
+    assert_eq!(receiver.recv_timeout(LONG), Ok(1));
+    let mut is_set = pair.0.lock();
+    while !*is_set {
+        is_set = pair.1.wait_timeout(is_set, LONG).0;
+    }
+    assert_eq!(receiver.recv_timeout(LONG), Err(TryRecvError::Disconnected));
+    thread.join().unwrap();
+    // Not woken, each of the three waits takes all of its time.
+    assert!(start.elapsed() < LONG, "{:?}", start.elapsed());
+}
+
+#[test]
+fn waits_of_no_time_let_others_run() {
+    type Wait = fn(&Mutex<bool>, &Condvar);
+    let waits: [Wait; 4] = [
+        |_, _| thread::sleep(Duration::ZERO),
+        |_, _| thread::sleep(Duration::from_nanos(1)),
+        |mutex, condvar| drop(condvar.wait_timeout(mutex.lock(), Duration::ZERO)),
+        |_, _| {
+            let (_sender, receiver) = bounded::<()>(1);
+            let none = receiver.recv_timeout(Duration::ZERO);
+            assert_eq!(none, Err(TryRecvError::Empty));
+        },
+    ];
+    let pool = Pool::builder().workers(1).build().unwrap();
+    for wait in waits {
+        let wait_for_another = move || {
+            let pair = Arc::new((Mutex::new(false), Condvar::new()));
+            let other = Arc::clone(&pair);
+            let setter = thread::spawn(move || *other.0.lock() = true);
+            while !*pair.0.lock() {
+                wait(&pair.0, &pair.1);
+            }
+            setter.join().unwrap();
+        };
+        spawn_in(&pool, wait_for_another).join().unwrap();
+        // In a task, too.
+        pool.scope(|scope| {
+            scope.task("waits").register(move |_| wait_for_another());
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn results_of_detached_threads_may_wait_when_they_are_dropped() {
+    /// More than a worker's stack has room for.
+    const MANY: usize = 20_000;
+    struct Waits(Receiver<()>, Arc<AtomicUsize>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            assert_eq!(self.0.recv(), Err(RecvError));
+            assert!(thread::current().is_some());
+            self.1.fetch_add(1, Relaxed);
+        }
+    }
+    // With a second worker, a thread might end before its handle has gone.
+    let pool = Pool::builder().workers(1).build().unwrap();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let (sender, receiver) = bounded(1);
+    let root = {
+        let dropped = Arc::clone(&dropped);
+        spawn_in(&pool, move || {
+            for _ in 0..MANY {
+                let (receiver, dropped) = (receiver.clone(), Arc::clone(&dropped));
+                drop(thread::spawn(move || Waits(receiver, dropped)));
+                thread::yield_now();
+            }
+        })
+    };
+    root.join().unwrap();
+    drop(sender);
+    drop(pool);
+    assert_eq!(dropped.load(Relaxed), MANY);
+}
+
+#[test]
 fn a_cell_is_made_once() {
     in_pools(|pool| {
         let (cell, made) = (Arc::new(OnceCell::new()), Arc::new(AtomicUsize::new(0)));

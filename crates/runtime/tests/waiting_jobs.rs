@@ -14,6 +14,27 @@ const MANY: usize = 5_000;
 /// The stack of a worker, in bytes.
 const STACK: usize = 256 << 10;
 
+/// An adopted worker runs no threads, so it runs jobs on top of what waits.
+#[test]
+fn an_adopted_worker_that_waits_runs_jobs_meanwhile() {
+    let adopted = std::thread::spawn(|| {
+        let (pool, workers) = Pool::builder().workers(1).build_threads().expect("a pool");
+        (workers.into_iter().next().expect("worker 0")).adopt();
+        let lock = Mutex::new(0);
+        let (sender, receiver) = bounded(2);
+        let others = sender.clone();
+        fork::spawn(move || others.send(1).expect("it is open"));
+        assert_eq!(receiver.recv(), Ok(1));
+        fork::spawn(move || sender.send(2).expect("it is open"));
+        thread::yield_now();
+        assert_eq!(receiver.try_recv(), Ok(2));
+        fork::join(|| *lock.lock() += 1, || *lock.lock() += 1);
+        assert_eq!(*lock.lock(), 2);
+        drop(pool);
+    });
+    adopted.join().expect("no panic");
+}
+
 /// Calls `body` with pools whose workers have small stacks.
 fn in_small_pools(body: impl Fn(&Pool) + Send + Sync) {
     for workers in [1, 2, 8] {

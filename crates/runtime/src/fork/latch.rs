@@ -11,6 +11,7 @@ use std::sync::atomic::{
     AtomicU32, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
 };
+use std::time::Instant;
 
 /// Opens once.
 pub(crate) trait Latch {
@@ -51,6 +52,17 @@ impl Flag {
     pub(crate) fn park_until(&self, or: impl Fn() -> bool) {
         while self.will_park() && !or() {
             parking::park();
+        }
+    }
+
+    /// As [`Flag::park_until`], until it is open or a time.
+    fn park_until_time(&self, until: Instant) {
+        while self.will_park() {
+            let rest = until.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return;
+            }
+            parking::park_timeout(rest);
         }
     }
 
@@ -174,6 +186,11 @@ impl CountLatch {
             let _outside = Outside::enter(On::Fork);
             self.flag.park_until(|| false);
         }
+    }
+
+    /// Waits until all jobs have ended, or until a time, on a thread that is no worker.
+    pub(crate) fn wait_outside_until(&self, until: Instant) {
+        self.flag.park_until_time(until);
     }
 }
 

@@ -45,7 +45,7 @@ impl WorkerCore {
         // A job may want a lock that the one which waits holds.
         let jobs = match jobs {
             Jobs::OnTop => self.place_of_jobs(),
-            Jobs::Apart => jobs,
+            Jobs::Apart => self.apart(),
         };
         let _pin = self.pin();
         if self.graph.held.is_some() {
@@ -103,6 +103,7 @@ impl WorkerCore {
         }
         if !has_helped && !self.gives_way(is_open) {
             self.pool().wait_in_a_task(|| {
+                let _still = deadlock::is_still(self);
                 flag.park_until(|| self.is_called() || self.may_have_threads());
             });
         }

@@ -78,7 +78,8 @@ impl WorkerThread {
         (self.main)(true);
     }
 
-    /// Makes this thread the worker for good, and returns at once: the thread runs jobs of the pool only while it waits for some.
+    /// Makes this thread the worker for good, and returns at once: the thread runs jobs of the pool only while it waits for some. It
+    /// runs no [lightweight threads](crate::thread), which could not go on when it has ended: those that it makes are the other workers'.
     ///
     /// # Panics
     /// If this thread is a worker already.

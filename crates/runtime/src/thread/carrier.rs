@@ -7,7 +7,8 @@
 //!   may wait for what lies below it; or
 //! - if its stack is used up.
 //!
-//! A carrier's stack has the size of a worker's, and a carrier stays on its worker.
+//! A carrier's stack has the size of a worker's, and a carrier stays on its worker. An adopted worker, which
+//! [runs no threads](WorkerCore::may_run_threads), runs all jobs on top of what it runs.
 //!
 //! # Bound
 //! With [`MOST`] carriers, or if its stack is used up, a worker takes its own jobs only, whose number is that of closures which its other
@@ -48,7 +49,8 @@ impl WorkerCore {
 
     /// Returns whether this worker, whose stack is used up, may run one of its jobs in a carrier.
     pub(crate) fn may_carry_deep(&self, jobs: Jobs) -> bool {
-        jobs == Jobs::Apart || self.threads.carriers.get() < MOST_DEEP
+        let has_room = jobs == Jobs::Apart || self.threads.carriers.get() < MOST_DEEP;
+        has_room && self.may_run_threads()
     }
 
     /// Returns where this worker runs the jobs that it finds while it waits for a fork.
@@ -56,7 +58,16 @@ impl WorkerCore {
     pub(crate) fn place_of_jobs(&self) -> Jobs {
         match PROGRAM_WAITS.load(Relaxed) && self.threads.carriers.get() < MOST {
             false => Jobs::OnTop,
+            true => self.apart(),
+        }
+    }
+
+    /// Returns where this worker runs jobs that are to have threads of their own.
+    #[inline]
+    pub(crate) fn apart(&self) -> Jobs {
+        match self.may_run_threads() {
             true => Jobs::Apart,
+            false => Jobs::OnTop,
         }
     }
 
@@ -64,9 +75,9 @@ impl WorkerCore {
     /// or waits.
     pub(crate) fn run_or_carry(&self, job: Ready) {
         match (self.is_stack_low(), self.place_of_jobs()) {
-            (true, _) => self.run_on_top(self.carry(job, true)),
-            (false, Jobs::Apart) => self.run_on_top(self.carry(job, false)),
-            (false, Jobs::OnTop) => self.run_job(job),
+            (true, _) if self.may_run_threads() => self.run_on_top(self.carry(job, true)),
+            (_, Jobs::Apart) => self.run_on_top(self.carry(job, false)),
+            (_, Jobs::OnTop) => self.run_job(job),
         }
     }
 

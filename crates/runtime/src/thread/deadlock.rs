@@ -231,7 +231,7 @@ impl Drop for Ends {
     }
 }
 
-/// A worker waits for something of a pool that is not its own, until this is dropped.
+/// A worker waits for something of a pool that is not its own, or with a stack that is used up, until this is dropped.
 struct Elsewhere<'a>(&'a WorkerCore);
 
 impl<'a> Elsewhere<'a> {
@@ -246,6 +246,11 @@ impl Drop for Elsewhere<'_> {
     fn drop(&mut self) {
         self.0.changes_elsewhere();
     }
+}
+
+/// `worker`, whose stack is used up, does nothing but wait, until the result is dropped.
+pub(crate) fn is_still(worker: &WorkerCore) -> impl Sized + use<'_> {
+    Elsewhere::enter(worker)
 }
 
 /// What is no lightweight thread waits in a function of [`thread`](super), until [`Heavily`] is dropped.

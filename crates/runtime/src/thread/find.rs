@@ -28,7 +28,7 @@ impl WorkerCore {
     /// Takes and returns a thread for this worker, which is free to run any.
     #[inline]
     pub(crate) fn find_thread(&self) -> Option<Ready> {
-        if !deadlock::are_used() {
+        if !deadlock::are_used() || !self.may_run_threads() {
             return None;
         }
         self.own_thread()
@@ -178,8 +178,18 @@ impl WorkerCore {
         }
     }
 
+    /// Returns whether this worker runs threads. An adopted one does not: its OS thread may end at any time, and what a suspended thread
+    /// has lent to others of that OS thread's own variables would be gone before the thread has.
+    #[inline]
+    pub(super) fn may_run_threads(&self) -> bool {
+        !self.adopted.get()
+    }
+
     /// Returns whether this worker might find a thread.
     pub(crate) fn may_have_threads(&self) -> bool {
+        if !self.may_run_threads() {
+            return false;
+        }
         let threads = &self.pool().threads;
         let scheduler = threads.scheduler().filter(|_| deadlock::are_used());
         // The scheduler is asked first: it may make threads ready, which lie in a queue then.

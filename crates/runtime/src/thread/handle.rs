@@ -690,27 +690,34 @@ pub(super) fn after(time: Duration) -> Instant {
     Instant::now() + time.min(LONG)
 }
 
-/// Waits for this time. A lightweight thread is suspended meanwhile.
+/// Waits for this time, or does as [`yield_now`] if it is none. A lightweight thread is suspended meanwhile. A worker in a task or a forked
+/// closure runs other closures and threads meanwhile, and may come back later.
 #[inline(never)]
 pub fn sleep(time: Duration) {
     let until = after(time);
+    let is_over = || Instant::now() >= until;
     let Some(header) = header() else {
-        while Instant::now() < until {
-            idle_for(until);
-        }
-        return;
+        return idle_until(until, is_over);
     };
     header.waits_on(On::Sleep, 0);
     let alarm = timer::unpark_at(header, until);
-    while Instant::now() < until {
-        leave::park(header);
-    }
+    leave::park_until(header, is_over);
     drop(alarm);
     header.goes_on();
 }
 
+/// A thread that is not lightweight waits until `is_over`, which is a time or something before, and lets others run at least once.
+pub(super) fn idle_until(until: Instant, is_over: impl Fn() -> bool) {
+    loop {
+        idle_for(until);
+        if is_over() {
+            return;
+        }
+    }
+}
+
 /// A thread that is not lightweight waits until a time, or less long. A worker in a task runs a job or a thread meanwhile.
-pub(super) fn idle_for(until: Instant) {
+fn idle_for(until: Instant) {
     /// A worker looks so often whether there is something that it can do.
     const LOOK: Duration = Duration::from_millis(1);
     let ran = worker::with_any(|worker| worker.map(WorkerCore::run_something));

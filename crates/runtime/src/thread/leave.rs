@@ -31,6 +31,18 @@ pub(super) fn park(thread: &Header) {
     }
 }
 
+/// Lets the current thread, which an alarm unparks, wait until `is_over`; at least, it lets others run once: a program may wait for no time
+/// again and again, until another thread has done something.
+#[inline]
+pub(super) fn park_until(thread: &Header, is_over: impl Fn() -> bool) {
+    if is_over() {
+        return super::yield_now();
+    }
+    while !is_over() {
+        park(thread);
+    }
+}
+
 /// Lets the new thread `child` run instead of this one, which made it: see [`WorkerCore::forks_to_child`].
 #[inline(always)]
 pub(super) fn leave_to_child(child: Ready) {

@@ -2,7 +2,6 @@
 
 use super::deadlock;
 use super::record::Header;
-use crate::fork::Jobs;
 use crate::worker::WorkerCore;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
@@ -170,8 +169,14 @@ impl WorkerCore {
     pub(super) fn run_something(&self) -> bool {
         self.check_may_wait();
         if self.pool().forks.has_mail(self.id.index()) {
-            self.run_mail(Jobs::Apart);
+            self.run_mail(self.apart());
             return true;
+        }
+        if !self.may_run_threads() {
+            let job = self.find_job();
+            let found = job.is_some();
+            job.into_iter().for_each(|job| self.run_job(job));
+            return found;
         }
         let next = self.find_carrier(WorkerCore::find_job);
         let next = next.or_else(|| self.find_thread());

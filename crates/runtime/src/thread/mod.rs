@@ -72,7 +72,7 @@ mod timer;
 #[allow(unsafe_code)]
 mod waiter;
 
-use handle::idle_for;
+use handle::idle_until;
 pub use handle::{
     Builder, Hint, JoinHandle, Thread, block_on, current, park, sleep, spawn, spread, with_hint,
     with_queues, yield_now,

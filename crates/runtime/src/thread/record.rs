@@ -145,9 +145,15 @@ unsafe extern "C" fn begin<H, T, F: FnOnce() -> T>(slot: *const (), word: Word) 
         // SAFETY: nobody else looks before the thread has ended. It holds `None`.
         unsafe { outcome.write(Some(Ok(result))) };
     }));
+    let mut has_values = std::mem::needs_drop::<(H, T)>();
     if let Err(panic) = ended {
+        has_values = true;
         // SAFETY: as above.
         unsafe { outcome.write(Some(Err(panic))) };
+    }
+    if has_values {
+        // SAFETY: the slot is this thread's.
+        unsafe { slot.as_ref() }.drop_if_detached();
     }
     // SAFETY: this is the thread, and its worker has just made the value.
     unsafe { ending().for_ever() }
@@ -496,24 +502,10 @@ impl Header {
         };
         match seen {
             NOBODY => {}
-            DETACHED => {
-                // Afterwards the slot may be another thread's.
-                let (label, has_hint) = (self.label(), self.has_hint());
-                let what = || {
-                    let (number, name) = label.unwrap_or_default();
-                    let label = Label::Light(number, name);
-                    let value = if has_hint {
-                        "result or the hint"
-                    } else {
-                        "result"
-                    };
-                    format!("the {value} of lightweight {label} panicked when it was dropped")
-                };
-                worker.pool().catch_of(what, || {
-                    // SAFETY: no handle is left, and no right.
-                    unsafe { self.free(Some(worker)) }
-                });
-            }
+            DETACHED => self.catch(worker.pool(), || {
+                // SAFETY: no handle is left, and no right.
+                unsafe { self.free(Some(worker)) }
+            }),
             FUTURE => {
                 if let Some(waker) = waker {
                     worker.pool().catch(|| waker.wake());
@@ -666,11 +658,49 @@ impl Header {
             let last = self.waker.lock().take();
             drop(last);
         }
+        // SAFETY: nothing else uses them.
+        unsafe { self.drop_values() };
+        drop(free);
+    }
+
+    /// Drops the result and the hint of the thread, which calls this at its end, if its handle has gone: on a stack of its own, where a
+    /// destructor may wait.
+    #[inline(never)]
+    fn drop_if_detached(&self) {
+        if self.joiner.load(Acquire) == DETACHED {
+            // SAFETY: the pool is open until the thread has ended.
+            let pool = unsafe { self.pool() };
+            // SAFETY: the closure has returned, and there is no handle.
+            self.catch(pool, || unsafe { self.drop_values() });
+        }
+    }
+
+    /// Drops the outcome and the hint, if they are still there.
+    ///
+    /// # Safety
+    /// The closure has returned or was never called, and nothing uses them.
+    unsafe fn drop_values(&self) {
         if let Some(types) = self.types.take() {
             // SAFETY: they are the types that `fill` was called with, and this is done once.
             unsafe { (types.drop)(NonNull::from(self)) };
         }
-        drop(free);
+    }
+
+    /// Calls `drop_values`, which drops the outcome and the hint of the thread, of a pool whose handler gets a panic.
+    fn catch(&self, pool: &PoolShared, drop_values: impl FnOnce()) {
+        // Afterwards the slot may be another thread's.
+        let (label, has_hint) = (self.label(), self.has_hint());
+        let what = || {
+            let (number, name) = label.unwrap_or_default();
+            let label = Label::Light(number, name);
+            let value = if has_hint {
+                "result or the hint"
+            } else {
+                "result"
+            };
+            format!("the {value} of lightweight {label} panicked when it was dropped")
+        };
+        pool.catch_of(what, drop_values);
     }
 
     /// Returns the hint, if it is an `H`. The caller has a handle or a right, or is the thread.

@@ -56,7 +56,7 @@ pub(super) struct Seat {
     pub(super) mail: Mailbox,
     /// Looks in vain of the worker, which waits in a task, since it last found something to do; above these 32 bits, how often it did.
     pub(super) looks: AtomicU64,
-    /// Odd while the worker waits for something of another pool and does nothing meanwhile.
+    /// Odd while the worker waits for something of another pool, or with a stack that is used up, and does nothing meanwhile.
     pub(super) elsewhere: AtomicU64,
     /// Whether the worker has no loop: its OS thread is the program's, or it has ended.
     pub(super) loopless: AtomicBool,

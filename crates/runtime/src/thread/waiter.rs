@@ -90,24 +90,21 @@ impl<V> Waiter<V> {
 
     /// As [`Waiter::wait`], until a time. Returns whether the time is over; then the waiter may be woken at any moment, or not.
     fn wait_until(&self, on: On, what: u64, until: Instant) -> bool {
+        let is_over = || self.woken.load(Acquire) || Instant::now() >= until;
         match &self.who {
             Who::Light(thread) => {
                 let _timer = timer::unpark_at(thread, until);
                 thread.waits_on(on, what);
-                while !self.woken.load(Acquire) && Instant::now() < until {
-                    leave::park(thread);
-                }
+                leave::park_until(thread, is_over);
                 thread.goes_on();
-                !self.woken.load(Acquire)
             }
-            Who::Heavy(..) => {
-                // A worker in a task, or a thread outside: it looks again and again, and runs what it finds.
-                while !self.woken.load(Acquire) && Instant::now() < until {
-                    super::idle_for(until);
-                }
-                !self.woken.load(Acquire)
-            }
+            Who::Heavy(latch, _) => match worker::with_any(|worker| worker.is_some()) {
+                // A worker in a task looks again and again, and runs what it finds.
+                true => super::idle_until(until, is_over),
+                false => latch.wait_outside_until(until),
+            },
         }
+        !self.woken.load(Acquire)
     }
 
     /// Wakes the waiter.
