@@ -110,7 +110,7 @@ impl<'p, H: Hint> Builder<'p, H> {
 
     /// Sets the least bytes of address space of the thread's stack, at most 256 MiB. They are rounded up to a power of two, at least
     /// 16 KiB, of which a page and what the closure and the hint take are not for the stack. A stack takes the memory that the thread
-    /// touches.
+    /// touches. A thread that may panic needs 32 KiB: a backtrace takes some 20.
     #[must_use]
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;

@@ -1,0 +1,232 @@
+//! One look at everything, and what two of them say of the time between them.
+
+use super::circle::{Blocked, Label, circle_of};
+use super::known;
+use super::os_threads::os_threads;
+use super::report::report;
+use super::waits::Heavy;
+use crate::replay::blocked;
+use crate::thread::record::Wait;
+use crate::thread::{stack, timer};
+use std::sync::Weak;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// Everything that changes when a thread goes on.
+pub(super) struct Seen {
+    /// The threads that wait for each other, or all that wait, by their numbers.
+    pub(super) blocked: Vec<(u64, Wait)>,
+    /// The workers, all of which sleep or wait; none if these do not matter.
+    pub(super) still: Vec<Still>,
+    pub(super) outside: usize,
+}
+
+/// A worker that does nothing.
+#[derive(Clone, Copy)]
+pub(super) enum Still {
+    /// It sleeps, after so many turns.
+    Asleep(u64),
+    /// It waits in a task, and wakes up from time to time: how often it has found something to do, and has looked in vain since then.
+    Looks(u32, u32),
+}
+
+/// So often at least a worker that wakes up from time to time has looked in vain between two looks at it, and before the first.
+pub(in crate::thread) const LOOKS: u32 = 2;
+
+/// What two looks at everything say of the time between them. The greatest of several holds.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Between {
+    Nothing,
+    /// A worker may not have looked yet.
+    Unknown,
+    Something,
+}
+
+impl Seen {
+    /// Returns what has happened since `before` was seen.
+    fn since(&self, before: &Seen) -> Between {
+        let same = self.blocked == before.blocked
+            && self.outside == before.outside
+            && self.still.len() == before.still.len();
+        let each = self.still.iter().zip(&before.still);
+        let each = each.map(|(now, before)| match (*now, *before) {
+            (Still::Asleep(now), Still::Asleep(before)) if now == before => Between::Nothing,
+            (Still::Looks(now, in_vain), Still::Looks(before, before_in_vain)) if now == before => {
+                match in_vain.wrapping_sub(before_in_vain) >= LOOKS {
+                    true => Between::Nothing,
+                    false => Between::Unknown,
+                }
+            }
+            _ => Between::Something,
+        });
+        match same {
+            true => each.max().unwrap_or(Between::Nothing),
+            false => Between::Something,
+        }
+    }
+
+    /// Returns how often nothing must have happened between two looks. A worker that sleeps is woken by what it waits for; one that looks
+    /// by itself may have run something between two looks.
+    fn needed(&self) -> u32 {
+        let looks = |still: &Still| matches!(still, Still::Looks(..));
+        1 + u32::from(self.still.iter().any(looks))
+    }
+}
+
+/// Looks for threads that wait for each other. If it finds the same ones again and again, reports them and ends the process.
+pub(in crate::thread) fn look() {
+    let mut before = known().seen.lock();
+    let (seen, blocked, circle) = match find() {
+        Look::Dead(seen, blocked, circle) => (seen, blocked, circle),
+        Look::Alive => {
+            *before = None;
+            return;
+        }
+        Look::Unknown => {
+            drop(before);
+            timer::look_soon();
+            return;
+        }
+    };
+    let (times, seen) = match before.take() {
+        Some((first, times)) => match seen.since(&first) {
+            Between::Nothing => (times + 1, seen),
+            Between::Unknown => (times, first),
+            Between::Something => (0, seen),
+        },
+        None => (0, seen),
+    };
+    if times >= seen.needed() {
+        report(&blocked, &circle);
+        std::process::abort();
+    }
+    *before = Some((seen, times));
+    drop(before);
+    // A thread that has been woken, and did not run yet, will have run by then.
+    timer::look_soon();
+}
+
+/// What one look at everything has found.
+pub(super) enum Look {
+    /// Threads that seem to wait for each other, and the places of those of them that do in a circle.
+    Dead(Seen, Vec<Blocked>, Vec<usize>),
+    Alive,
+    /// An OS thread that waits does not sleep at the moment.
+    Unknown,
+}
+
+/// Looks at everything.
+pub(super) fn find() -> Look {
+    let known = known();
+    let mut blocked = lightweight(known.first);
+    let light = blocked.len();
+    {
+        let heavy = known.heavy.lock();
+        let outside = heavy.iter().filter(|heavy| heavy.worker.is_none());
+        // One that does not sleep may have been woken.
+        blocked.extend(
+            outside
+                .filter(|heavy| heavy.is_asleep())
+                .map(Heavy::blocked),
+        );
+    }
+    let state = |thread: &Blocked| (thread.number, thread.wait);
+    let circle = circle_of(&blocked);
+    if !circle.is_empty() {
+        let seen = Seen {
+            blocked: circle.iter().map(|place| state(&blocked[*place])).collect(),
+            still: Vec::new(),
+            outside: 0,
+        };
+        return Look::Dead(seen, blocked, circle);
+    }
+    let Some(still) = still_workers() else {
+        return Look::Alive;
+    };
+    let heavy = known.heavy.lock();
+    if !heavy.iter().all(Heavy::is_asleep) {
+        return Look::Unknown;
+    }
+    blocked.truncate(light);
+    blocked.extend(heavy.iter().map(Heavy::blocked));
+    drop(heavy);
+    if blocked.is_empty() {
+        return Look::Alive;
+    }
+    let circle = circle_of(&blocked);
+    let outside = known.outside.load(SeqCst);
+    // The timer's thread calls this. The one that watches schedules wakes nothing that waits.
+    let waiting = still.len() + outside + 1 + usize::from(blocked::is_watched());
+    if circle.is_empty() {
+        match os_threads() {
+            Some((all, sleep)) if all == waiting && !timer::has_alarms() => match sleep {
+                true => {}
+                false => return Look::Unknown,
+            },
+            _ => return Look::Alive,
+        }
+    }
+    let seen = Seen {
+        blocked: blocked.iter().map(state).collect(),
+        still,
+        outside,
+    };
+    Look::Dead(seen, blocked, circle)
+}
+
+/// Returns the lightweight threads that wait, of those with numbers from `first` on.
+pub(super) fn lightweight(first: u64) -> Vec<Blocked> {
+    let mut blocked = Vec::new();
+    stack::for_each(|header| {
+        if let (Some(wait), Some((number, name))) = (header.blocked_on(), header.label())
+            && number >= first
+        {
+            blocked.push(Blocked {
+                who: number,
+                number,
+                label: Label::Light(number, name),
+                wait,
+                scope: header.scope(),
+                pool: header.pool_of(number).unwrap_or(0),
+                worker: header.home(),
+                is_pinned: header.is_pinned(),
+            });
+        }
+    });
+    blocked
+}
+
+/// Returns all workers of all pools, if all of them sleep or wait.
+pub(super) fn still_workers() -> Option<Vec<Still>> {
+    let pools: Vec<_> = (known().pools.lock().iter())
+        .filter_map(Weak::upgrade)
+        .collect();
+    let mut workers = Vec::new();
+    for pool in pools {
+        // In a child of `fork(2)` the workers of its parent are none.
+        if pool.is_forked() {
+            continue;
+        }
+        let waits = pool.forks.demand.waits.idle();
+        for (me, (idle, waiting)) in pool.sleep.idle().zip(waits).enumerate() {
+            // It has no thread yet, and gets one from the program.
+            if !pool.threads.has_begun(me) {
+                continue;
+            }
+            let asleep = [idle, waiting]
+                .into_iter()
+                .flatten()
+                .find(|idle| idle.asleep);
+            let (found, in_vain) = pool.threads.looks_of(me);
+            let elsewhere = pool.threads.waits_elsewhere(me);
+            workers.push(match asleep {
+                Some(idle) => Still::Asleep(idle.turns),
+                None if elsewhere % 2 == 1 => Still::Asleep(elsewhere),
+                None if in_vain >= LOOKS => Still::Looks(found, in_vain),
+                // Its OS thread is the program's, or has ended, or both.
+                None if pool.threads.is_loopless(me) => continue,
+                None => return None,
+            });
+        }
+    }
+    Some(workers)
+}
