@@ -187,7 +187,8 @@ pub(super) fn text_of(on: On) -> &'static str {
     }
 }
 
-/// Returns the OS threads that wait, except those that have a [`Heavy`](super::waits::Heavy) wait outside of pools: these are named with that.
+/// Returns the OS threads that wait, except those that have a [`Heavy`](super::waits::Heavy) wait outside of pools: these are named
+/// with that.
 pub(super) fn waiting_os_threads() -> Vec<Arc<OsThread>> {
     let known = known();
     let named: HashSet<u64> = {

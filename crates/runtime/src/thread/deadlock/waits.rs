@@ -139,7 +139,7 @@ pub(crate) fn is_still(worker: &WorkerCore) -> impl Sized + use<'_> {
 /// What is no lightweight thread waits in a function of [`thread`](crate::thread), until [`Heavily`] is dropped.
 pub(super) struct Heavy {
     pub(super) number: u64,
-    /// [`context`](super::context) of the OS thread.
+    /// [`context`] of the OS thread.
     pub(super) context: u64,
     /// If that is a worker, which may run something else on top of what waits: its pool's number in waits, and its own.
     pub(super) worker: Option<(u64, u16)>,
