@@ -23,7 +23,8 @@ pub(super) struct OsThread {
     pub(super) thread: std::thread::Thread,
     /// The system's number of it, if it has no name.
     pub(super) task: Option<String>,
-    /// The [`On`] that it waits for outside of all pools, or as a worker for something of another pool. A [`Heavy`](super::waits::Heavy) wait says more.
+    /// The [`On`] that it waits for outside of all pools, or as a worker for something of another pool. A
+    /// [`Heavy`](super::waits::Heavy) wait says more.
     pub(super) on: AtomicUsize,
 }
 
