@@ -130,12 +130,13 @@ const TESTS: &[(&str, &[&str])] = &[
 /// Number of rows of [`TESTS`] that are run with `--quick`.
 const QUICK: usize = 2;
 
-/// Tests among them that say nothing under a sanitizer: those that measure time, those that fork or end the process, and those that are
-/// about the compiler or the standard library.
+/// Tests among them that say nothing under a sanitizer: those that measure time, or how often a worker is in time, those that fork or end
+/// the process, and those that are about the compiler or the standard library.
 const SKIPPED_TESTS: &[&str] = &[
     "a_killed",
     "idle",
     "child_process",
+    "most_shares_are_kept",
     "child_of_fork",
     "ends_the_process",
     "a_stack_overflow_elsewhere",
