@@ -35,6 +35,68 @@ fn an_adopted_worker_that_waits_runs_jobs_meanwhile() {
     adopted.join().expect("no panic");
 }
 
+/// Calls `body` on an OS thread that is worker 0 of a pool with two workers for good.
+fn on_an_adopted_worker(body: impl FnOnce(&Pool) + Send + 'static) {
+    let adopted = std::thread::spawn(|| {
+        let (pool, workers) = Pool::builder().workers(2).build_threads().expect("a pool");
+        let mut workers = workers.into_iter();
+        workers.next().expect("worker 0").adopt();
+        let other = workers.next().expect("worker 1");
+        let other = std::thread::spawn(|| other.run());
+        body(&pool);
+        drop(pool);
+        other.join().expect("no panic");
+    });
+    adopted.join().expect("no panic");
+}
+
+#[test]
+fn a_thread_wakes_the_worker_that_may_run_it_and_not_the_adopted_one() {
+    on_an_adopted_worker(|pool| {
+        let (sender, receiver) = bounded(1);
+        let (done, end) = bounded(1);
+        let started = Arc::new(AtomicUsize::new(0));
+        let begins = Arc::clone(&started);
+        fork::spawn(move || {
+            begins.store(1, Relaxed);
+            done.send(receiver.recv()).expect("it is open");
+        });
+        // The other worker has it, and waits in it.
+        while started.load(Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        let pool = pool.clone();
+        let outside = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            let thread = Builder::new().pool(&pool);
+            drop(thread.spawn(move || sender.send(7).expect("it is open")));
+        });
+        assert_eq!(end.recv(), Ok(Ok(7)));
+        outside.join().expect("no panic");
+    });
+}
+
+#[test]
+fn what_an_adopted_worker_runs_on_top_of_a_wait_is_in_no_circle() {
+    on_an_adopted_worker(|_| {
+        let (lock, locked) = (Arc::new(Mutex::new(())), Arc::new(AtomicUsize::new(0)));
+        let (other_lock, other_locked) = (Arc::clone(&lock), Arc::clone(&locked));
+        let wants = thread::spawn(move || {
+            while other_locked.load(Relaxed) == 0 {
+                std::hint::spin_loop();
+            }
+            drop(other_lock.lock());
+        });
+        // The other worker is busy with the thread, so this one runs the closure while it waits for the thread.
+        fork::spawn(move || {
+            let _guard = lock.lock();
+            locked.store(1, Relaxed);
+            std::thread::sleep(Duration::from_millis(800));
+        });
+        wants.join().expect("no panic");
+    });
+}
+
 /// Calls `body` with pools whose workers have small stacks.
 fn in_small_pools(body: impl Fn(&Pool) + Send + Sync) {
     for workers in [1, 2, 8] {

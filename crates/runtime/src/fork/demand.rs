@@ -34,8 +34,8 @@
 //! A limit that the owner sets to 0 by itself asks for nothing, so that store needs no order.
 //!
 //! # No fork is overlooked
-//! Workers that wait inside of a job take forks and nothing else, so they sleep in a [`Sleep`] of their own, `waits`, beside the pool's. A
-//! thread that makes a fork available pushes it, then calls [`Demand::announce`]: it loads both numbers of searching workers, and if both
+//! Workers that wait inside of a job take forks and lightweight threads, and no tasks, so they sleep in a [`Sleep`] of their own, `waits`,
+//! beside the pool's. (Adopted ones take no threads, either: `PoolShared::announce_thread` wakes the others.) A thread that makes a fork available pushes it, then calls [`Demand::announce`]: it loads both numbers of searching workers, and if both
 //! are 0 it wakes a sleeper of the pool, or else one of `waits`. The proof of `worker/sleep.rs` holds with the union of both: a worker
 //! that leaves either number as the last one, and not to sleep, looks whether there is a fork and calls `announce` again
 //! ([`Demand::leave`]); one that leaves to sleep has set its bit before and looks once more after it. The look comes after the leaving, so

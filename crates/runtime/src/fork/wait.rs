@@ -98,7 +98,10 @@ impl WorkerCore {
             return match self.may_carry_deep(jobs) {
                 true => self.run_meanwhile(self.carry(job, true), is_open),
                 // A recursion without an end is to overflow the stack, as elsewhere.
-                false => self.run_job(job),
+                false => {
+                    let _runs = deadlock::runs_on_top(self);
+                    self.run_job(job);
+                }
             };
         }
         if !has_helped && !self.gives_way(is_open) {
@@ -130,9 +133,12 @@ impl WorkerCore {
                 leave();
                 self.found_something();
                 match jobs {
-                    Jobs::OnTop => self.run_found(job, || {
-                        !flag.is_open() && !self.is_called() && self.may_take_any(jobs)
-                    }),
+                    Jobs::OnTop => {
+                        let _runs = deadlock::runs_on_top(self);
+                        self.run_found(job, || {
+                            !flag.is_open() && !self.is_called() && self.may_take_any(jobs)
+                        });
+                    }
                     Jobs::Apart => self.run_meanwhile(self.carry(job, false), || flag.is_open()),
                 }
                 if flag.is_open() || !self.may_take_any(jobs) {

@@ -80,6 +80,8 @@ impl WorkerThread {
 
     /// Makes this thread the worker for good, and returns at once: the thread runs jobs of the pool only while it waits for some. It
     /// runs no [lightweight threads](crate::thread), which could not go on when it has ended: those that it makes are the other workers'.
+    /// In a pool without others none runs. While it waits for a lock, a message or a time it runs jobs on top of what waits, so a job that
+    /// needs what lies below it, such as a lock that is held there, waits for ever.
     ///
     /// # Panics
     /// If this thread is a worker already.

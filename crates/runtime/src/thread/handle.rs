@@ -5,7 +5,7 @@ use super::deadlock::{Heavily, Outside};
 use super::record::{Header, On, Plan, fits};
 use super::scheduler::{Queues, Runnable, Why};
 use super::waiter::{WaitList, Waiter, wait_in};
-use super::{leave, shared, stack, timer};
+use super::{leave, shared, stack};
 use crate::name::Name;
 use crate::pool::{Pool, PoolShared};
 use crate::worker::{self, WorkerCore};
@@ -700,9 +700,7 @@ pub fn sleep(time: Duration) {
         return idle_until(until, is_over);
     };
     header.waits_on(On::Sleep, 0);
-    let alarm = timer::unpark_at(header, until);
-    leave::park_until(header, is_over);
-    drop(alarm);
+    leave::park_until(header, until, is_over);
     header.goes_on();
 }
 

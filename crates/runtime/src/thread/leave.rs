@@ -7,8 +7,10 @@ use super::find::RING;
 use super::record::{Header, Leave, Left, Word, parts};
 use super::run::{MOST_SLICES, SLICES};
 use super::scheduler::{First, Why};
+use super::timer;
 use crate::worker::{self, EndOnPanic, WorkerCore};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 use tanada_queues::{Head, Ready};
 
 /// So often in a row at most a thread that leaves goes on with the next one, without a look at anything else.
@@ -31,13 +33,14 @@ pub(super) fn park(thread: &Header) {
     }
 }
 
-/// Lets the current thread, which an alarm unparks, wait until `is_over`; at least, it lets others run once: a program may wait for no time
-/// again and again, until another thread has done something.
+/// Lets the current thread wait until `is_over`, which is a time or something before; at least, it lets others run once: a program may
+/// wait for no time again and again, until another thread has done something.
 #[inline]
-pub(super) fn park_until(thread: &Header, is_over: impl Fn() -> bool) {
+pub(super) fn park_until(thread: &Header, until: Instant, is_over: impl Fn() -> bool) {
     if is_over() {
         return super::yield_now();
     }
+    let _alarm = timer::unpark_at(thread, until);
     while !is_over() {
         park(thread);
     }

@@ -49,7 +49,7 @@ impl WorkerCore {
         polls.set(polls.get() + 1);
         self.on_top(|| self.run_thread(thread, false));
         polls.set(polls.get() - 1);
-        // An adopted worker may never get to another place where it gives back what it has counted of threads.
+        // What the worker is in may never wait.
         self.settle_threads();
     }
 
@@ -97,7 +97,7 @@ impl WorkerCore {
         }
     }
 
-    /// This worker begins or ends to wait for something of another pool.
+    /// This worker begins or ends to wait for something of another pool, or with a stack that is used up.
     pub(super) fn changes_elsewhere(&self) {
         let seat = &self.pool().threads.seats[self.id.index()];
         seat.elsewhere.fetch_add(1, SeqCst);
@@ -173,7 +173,7 @@ impl WorkerCore {
             return true;
         }
         if !self.may_run_threads() {
-            let job = self.find_job();
+            let job = (!self.is_stack_low()).then(|| self.find_job()).flatten();
             let found = job.is_some();
             job.into_iter().for_each(|job| self.run_job(job));
             return found;

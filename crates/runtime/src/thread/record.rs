@@ -145,15 +145,15 @@ unsafe extern "C" fn begin<H, T, F: FnOnce() -> T>(slot: *const (), word: Word) 
         // SAFETY: nobody else looks before the thread has ended. It holds `None`.
         unsafe { outcome.write(Some(Ok(result))) };
     }));
-    let mut has_values = std::mem::needs_drop::<(H, T)>();
+    let mut may_wait = std::mem::needs_drop::<T>();
     if let Err(panic) = ended {
-        has_values = true;
+        may_wait = true;
         // SAFETY: as above.
         unsafe { outcome.write(Some(Err(panic))) };
     }
-    if has_values {
-        // SAFETY: the slot is this thread's.
-        unsafe { slot.as_ref() }.drop_if_detached();
+    if may_wait {
+        // SAFETY: the slot is this thread's, which has just written the result.
+        unsafe { slot.as_ref().drop_if_detached::<T>() };
     }
     // SAFETY: this is the thread, and its worker has just made the value.
     unsafe { ending().for_ever() }
@@ -658,36 +658,32 @@ impl Header {
             let last = self.waker.lock().take();
             drop(last);
         }
-        // SAFETY: nothing else uses them.
-        unsafe { self.drop_values() };
-        drop(free);
-    }
-
-    /// Drops the result and the hint of the thread, which calls this at its end, if its handle has gone: on a stack of its own, where a
-    /// destructor may wait.
-    #[inline(never)]
-    fn drop_if_detached(&self) {
-        if self.joiner.load(Acquire) == DETACHED {
-            // SAFETY: the pool is open until the thread has ended.
-            let pool = unsafe { self.pool() };
-            // SAFETY: the closure has returned, and there is no handle.
-            self.catch(pool, || unsafe { self.drop_values() });
-        }
-    }
-
-    /// Drops the outcome and the hint, if they are still there.
-    ///
-    /// # Safety
-    /// The closure has returned or was never called, and nothing uses them.
-    unsafe fn drop_values(&self) {
         if let Some(types) = self.types.take() {
             // SAFETY: they are the types that `fill` was called with, and this is done once.
             unsafe { (types.drop)(NonNull::from(self)) };
         }
+        drop(free);
     }
 
-    /// Calls `drop_values`, which drops the outcome and the hint of the thread, of a pool whose handler gets a panic.
-    fn catch(&self, pool: &PoolShared, drop_values: impl FnOnce()) {
+    /// Drops the result of the thread, which calls this at its end, if its handle has gone: on a stack of its own, where a destructor may
+    /// wait. If the handle goes afterwards, the worker drops it.
+    ///
+    /// # Safety
+    /// The result is a `T`, and was written.
+    #[inline(never)]
+    unsafe fn drop_if_detached<T>(&self) {
+        // SAFETY: the pool is open until the thread has ended.
+        let pool = unsafe { self.pool() };
+        if self.joiner.load(Acquire) == DETACHED && !pool.is_forked() {
+            // SAFETY: there is no handle, so nothing else uses the outcome.
+            let take = || unsafe { (*outcome_of::<T>(NonNull::from(self))).take() };
+            self.catch(pool, || drop(take()));
+        }
+    }
+
+    /// Calls `drop`, which drops the outcome of the thread, and perhaps the hint. The handler of `pool`, which is the thread's, gets a
+    /// panic.
+    fn catch(&self, pool: &PoolShared, drop: impl FnOnce()) {
         // Afterwards the slot may be another thread's.
         let (label, has_hint) = (self.label(), self.has_hint());
         let what = || {
@@ -700,7 +696,7 @@ impl Header {
             };
             format!("the {value} of lightweight {label} panicked when it was dropped")
         };
-        pool.catch_of(what, drop_values);
+        pool.catch_of(what, drop);
     }
 
     /// Returns the hint, if it is an `H`. The caller has a handle or a right, or is the thread.

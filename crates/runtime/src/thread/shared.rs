@@ -48,6 +48,8 @@ pub(crate) struct ThreadShared {
     /// The user's, if there is one.
     pub(super) scheduler: Option<Arc<dyn Scheduler>>,
     heads: Mutex<Vec<Option<Head>>>,
+    /// Whether some worker is adopted.
+    has_adopted: AtomicBool,
 }
 
 /// What one worker lets others reach.
@@ -60,6 +62,8 @@ pub(super) struct Seat {
     pub(super) elsewhere: AtomicU64,
     /// Whether the worker has no loop: its OS thread is the program's, or it has ended.
     pub(super) loopless: AtomicBool,
+    /// Whether the worker is adopted, and [runs no threads](WorkerCore::may_run_threads).
+    adopted: AtomicBool,
 }
 
 /// What one worker alone touches.
@@ -120,6 +124,7 @@ impl ThreadShared {
                 looks: AtomicU64::new(0),
                 elsewhere: AtomicU64::new(0),
                 loopless: AtomicBool::new(false),
+                adopted: AtomicBool::new(false),
             }
         });
         ThreadShared {
@@ -128,6 +133,7 @@ impl ThreadShared {
             arrivals: Injector::new(),
             scheduler,
             heads: Mutex::new(heads),
+            has_adopted: AtomicBool::new(false),
         }
     }
 
@@ -195,7 +201,8 @@ impl ThreadShared {
         ((looks >> 32) as u32, looks as u32)
     }
 
-    /// Returns a number that is odd while worker `whom` waits for something of another pool, and another one at each wait.
+    /// Returns a number that is odd while worker `whom` waits for something of another pool, or with a stack that is used up, and another
+    /// one at each wait.
     pub(super) fn waits_elsewhere(&self, whom: usize) -> u64 {
         self.seats[whom].elsewhere.load(SeqCst)
     }
@@ -208,6 +215,13 @@ impl ThreadShared {
     /// Worker `me` has no loop from now on.
     pub(crate) fn has_no_loop(&self, me: usize) {
         self.seats[me].loopless.store(true, Relaxed);
+    }
+
+    /// Worker `me` is adopted.
+    pub(crate) fn is_adopted(&self, me: usize) {
+        self.has_no_loop(me);
+        self.seats[me].adopted.store(true, SeqCst);
+        self.has_adopted.store(true, SeqCst);
     }
 
     pub(super) fn tail(&self, whom: usize) -> &Tail {
@@ -440,13 +454,33 @@ impl PoolShared {
     /// run it: they are not in the sleep protocol.
     #[inline]
     pub(super) fn announce_thread(&self) {
+        if self.threads.has_adopted.load(SeqCst) {
+            return self.announce_to_all();
+        }
         if !self.forks.demand.announce(&self.sleep) && self.sleep.count_waiting() > 0 {
             (0..self.threads.seats.len()).for_each(|whom| self.sleep.unpark(whom));
         }
     }
 
+    /// As [`PoolShared::announce_thread`], in a pool with adopted workers: one of these may search or sleep, and takes no thread.
+    #[cold]
+    #[inline(never)]
+    fn announce_to_all(&self) {
+        for (whom, seat) in self.threads.seats.iter().enumerate() {
+            if !seat.adopted.load(SeqCst)
+                && self.sleep.is_active(whom)
+                && !self.wake_if_asleep(whom)
+            {
+                self.sleep.unpark(whom);
+            }
+        }
+    }
+
     /// As [`PoolShared::announce_thread`], of a thread that lies in the queue of worker `whom`, which perhaps alone is to take it.
     pub(super) fn announce_thread_of(&self, whom: usize) {
+        if self.threads.has_adopted.load(SeqCst) {
+            return self.announce_to_all();
+        }
         let may_wake = self.sleep.is_active(whom);
         if may_wake && self.wake_if_asleep(whom) {
             return;

@@ -288,7 +288,7 @@ fn mappings() -> &'static [Mapping] {
     Mappings::all().map_or(&[], Mappings::begun)
 }
 
-/// Calls `look` with the header of every slot that was ever used when this began to look at those of its size.
+/// Calls `look` with the header of every slot that was ever used when this began to look at those of its size, and perhaps of others.
 pub(super) fn for_each(mut look: impl FnMut(&'static Header)) {
     for class in 0..SIZES {
         // Not locked meanwhile: a worker that needs slots would wait until it has looked at a million.

@@ -189,22 +189,22 @@ impl Timer {
             }
             if look || !due.is_empty() {
                 let (quiet, before) = (due.is_empty(), processor_time());
-                parking_lot::MutexGuard::unlocked(&mut state, || {
+                let again = parking_lot::MutexGuard::unlocked(&mut state, || {
                     for Whom(thread) in due {
                         // SAFETY: headers are at their places for ever, and a wake-up too many does no harm.
                         shared::unpark(unsafe { thread.as_ref() });
                     }
-                    match (look, quiet) {
-                        (false, _) => {}
-                        (true, true) => deadlock::look(),
-                        (true, false) => look_soon(),
-                    }
+                    look && quiet && deadlock::look()
                 });
-                state.took = if look && quiet {
-                    processor_time().saturating_sub(before)
-                } else {
-                    state.took
-                };
+                if look && quiet {
+                    state.took = processor_time().saturating_sub(before);
+                }
+                if again {
+                    let rest = state.at_least(QUIET);
+                    state.look.get_or_insert(Instant::now() + rest);
+                } else if look && !quiet {
+                    state.look = Some(now + QUIET);
+                }
                 continue;
             }
             let next = state.due.peek().map(|Reverse((when, _))| *when);

@@ -3,7 +3,7 @@
 
 use super::deadlock::{self, Heavily};
 use super::record::{Header, On};
-use super::{leave, shared, timer};
+use super::{leave, shared};
 use crate::fork::{CountLatch, Jobs};
 use crate::worker::{self, EndOnPanic};
 use parking_lot::{Mutex, MutexGuard};
@@ -93,9 +93,8 @@ impl<V> Waiter<V> {
         let is_over = || self.woken.load(Acquire) || Instant::now() >= until;
         match &self.who {
             Who::Light(thread) => {
-                let _timer = timer::unpark_at(thread, until);
                 thread.waits_on(on, what);
-                leave::park_until(thread, is_over);
+                leave::park_until(thread, until, is_over);
                 thread.goes_on();
             }
             Who::Heavy(latch, _) => match worker::with_any(|worker| worker.is_some()) {

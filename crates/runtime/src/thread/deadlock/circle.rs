@@ -50,7 +50,7 @@ impl Blocked {
     }
 
     /// Returns whether this waits for what others have.
-    pub(super) fn needs_others(&self) -> bool {
+    fn needs_others(&self) -> bool {
         matches!(
             self.wait.on,
             On::Join | On::Mutex | On::Once | On::Scope | On::Pool

@@ -34,7 +34,7 @@ pub(in crate::thread) const LOOKS: u32 = 2;
 
 /// What two looks at everything say of the time between them. The greatest of several holds.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Between {
+enum Between {
     Nothing,
     /// A worker may not have looked yet.
     Unknown,
@@ -72,20 +72,17 @@ impl Seen {
     }
 }
 
-/// Looks for threads that wait for each other. If it finds the same ones again and again, reports them and ends the process.
-pub(in crate::thread) fn look() {
+/// Looks for threads that wait for each other, and returns whether to look again soon. If it finds the same ones again and again, reports
+/// them and ends the process.
+pub(in crate::thread) fn look() -> bool {
     let mut before = known().seen.lock();
     let (seen, blocked, circle) = match find() {
         Look::Dead(seen, blocked, circle) => (seen, blocked, circle),
         Look::Alive => {
             *before = None;
-            return;
+            return false;
         }
-        Look::Unknown => {
-            drop(before);
-            timer::look_soon();
-            return;
-        }
+        Look::Unknown => return true,
     };
     let (times, seen) = match before.take() {
         Some((first, times)) => match seen.since(&first) {
@@ -100,13 +97,12 @@ pub(in crate::thread) fn look() {
         std::process::abort();
     }
     *before = Some((seen, times));
-    drop(before);
     // A thread that has been woken, and did not run yet, will have run by then.
-    timer::look_soon();
+    true
 }
 
 /// What one look at everything has found.
-pub(super) enum Look {
+enum Look {
     /// Threads that seem to wait for each other, and the places of those of them that do in a circle.
     Dead(Seen, Vec<Blocked>, Vec<usize>),
     Alive,
@@ -115,7 +111,7 @@ pub(super) enum Look {
 }
 
 /// Looks at everything.
-pub(super) fn find() -> Look {
+fn find() -> Look {
     let known = known();
     let mut blocked = lightweight(known.first);
     let light = blocked.len();
@@ -174,7 +170,7 @@ pub(super) fn find() -> Look {
 }
 
 /// Returns the lightweight threads that wait, of those with numbers from `first` on.
-pub(super) fn lightweight(first: u64) -> Vec<Blocked> {
+fn lightweight(first: u64) -> Vec<Blocked> {
     let mut blocked = Vec::new();
     stack::for_each(|header| {
         if let (Some(wait), Some((number, name))) = (header.blocked_on(), header.label())
@@ -196,7 +192,7 @@ pub(super) fn lightweight(first: u64) -> Vec<Blocked> {
 }
 
 /// Returns all workers of all pools, if all of them sleep or wait.
-pub(super) fn still_workers() -> Option<Vec<Still>> {
+fn still_workers() -> Option<Vec<Still>> {
     let pools: Vec<_> = (known().pools.lock().iter())
         .filter_map(Weak::upgrade)
         .collect();

@@ -125,7 +125,7 @@ pub(in crate::thread) fn context() -> u64 {
 
 #[cold]
 #[inline(never)]
-pub(super) fn first_context() -> u64 {
+fn first_context() -> u64 {
     // A thread that is about to end waits for nothing any more.
     let context = with_os_thread(|thread| thread.context).unwrap_or(0);
     CONTEXT.set(context);

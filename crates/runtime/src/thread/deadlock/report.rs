@@ -11,10 +11,10 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Weak};
 
 /// The most threads that a report names.
-pub(super) const NAMED: usize = 32;
+const NAMED: usize = 32;
 
 /// Threads that wait for each other in a circle, or all of them.
-pub(super) struct Report<'a> {
+struct Report<'a> {
     blocked: &'a [Blocked],
     /// Those that [hold](Blocked::holds) workers.
     holders: HashMap<(u64, u16), &'a Blocked>,
@@ -142,7 +142,7 @@ impl Report<'_> {
 }
 
 /// Appends a line for each item, and for those that would make the report long, how many they are.
-pub(super) fn list<I: Iterator>(text: &mut String, mut items: I, line: impl Fn(I::Item) -> String) {
+fn list<I: Iterator>(text: &mut String, mut items: I, line: impl Fn(I::Item) -> String) {
     for item in items.by_ref().take(NAMED) {
         let _ = write!(text, "\n  {}", line(item));
     }
@@ -153,7 +153,7 @@ pub(super) fn list<I: Iterator>(text: &mut String, mut items: I, line: impl Fn(I
 }
 
 /// Returns what reports call the pool with the number in waits.
-pub(super) fn pool_name(what: u64) -> String {
+fn pool_name(what: u64) -> String {
     let pools = known().pools.lock();
     let is = |pool: &&Weak<PoolShared>| pool_number(pool.as_ptr()) == what;
     // Not the last reference: what waits for the pool, or keeps it open, does not go on.
@@ -165,7 +165,7 @@ pub(super) fn pool_name(what: u64) -> String {
 }
 
 /// Returns what reports call that which is waited for, if they do not name it.
-pub(super) fn text_of(on: On) -> &'static str {
+fn text_of(on: On) -> &'static str {
     match on {
         On::Join => "the end of a thread",
         On::Mutex => "a mutex",
@@ -189,7 +189,7 @@ pub(super) fn text_of(on: On) -> &'static str {
 
 /// Returns the OS threads that wait, except those that have a [`Heavy`](super::waits::Heavy) wait outside of pools: these are named
 /// with that.
-pub(super) fn waiting_os_threads() -> Vec<Arc<OsThread>> {
+fn waiting_os_threads() -> Vec<Arc<OsThread>> {
     let known = known();
     let named: HashSet<u64> = {
         let heavy = known.heavy.lock();
@@ -204,7 +204,7 @@ pub(super) fn waiting_os_threads() -> Vec<Arc<OsThread>> {
 
 /// Returns the names of the lightweight threads that are alive and that a scheduler of the program's own may have lost, by their numbers.
 /// Called when nothing runs that could make a thread.
-pub(super) fn losable() -> BTreeMap<u64, &'static str> {
+fn losable() -> BTreeMap<u64, &'static str> {
     let known = known();
     let pools: Vec<_> = (known.pools.lock().iter())
         .filter_map(Weak::upgrade)
@@ -224,7 +224,7 @@ pub(super) fn losable() -> BTreeMap<u64, &'static str> {
 }
 
 /// Returns what reports call the thread with the number, which waits for nothing that is known.
-pub(super) fn alive(who: u64) -> String {
+fn alive(who: u64) -> String {
     let os_threads = known().os_threads.lock();
     let mut found = (os_threads.get(&who)).map(|thread| format!("OS thread {}", thread.name()));
     drop(os_threads);

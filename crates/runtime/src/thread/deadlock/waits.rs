@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Numbers of waits of OS threads: no lightweight thread has one of them.
-pub(super) const OS_WAIT: u64 = 1 << 63;
+const OS_WAIT: u64 = 1 << 63;
 
 /// An OS thread that is no worker waits, until this is dropped.
 pub(crate) struct Outside {
@@ -36,7 +36,7 @@ impl Drop for Outside {
 }
 
 /// Reports name this OS thread and what it waits for, until this is dropped.
-pub(super) enum Named {
+enum Named {
     /// What it waited for before.
     Again(On),
     /// The OS thread is about to end.
@@ -99,7 +99,7 @@ pub(crate) fn waits_for_a_pool(
 }
 
 /// A lightweight thread waits for the end of a pool, until this is dropped. Its worker does nothing else meanwhile.
-pub(super) struct Ends(&'static Header);
+struct Ends(&'static Header);
 
 impl Ends {
     fn enter(thread: &'static Header, what: u64) -> Self {
@@ -115,7 +115,7 @@ impl Drop for Ends {
 }
 
 /// A worker waits for something of a pool that is not its own, or with a stack that is used up, until this is dropped.
-pub(super) struct Elsewhere<'a>(&'a WorkerCore);
+struct Elsewhere<'a>(&'a WorkerCore);
 
 impl<'a> Elsewhere<'a> {
     fn enter(worker: &'a WorkerCore) -> Self {
@@ -129,6 +129,12 @@ impl Drop for Elsewhere<'_> {
     fn drop(&mut self) {
         self.0.changes_elsewhere();
     }
+}
+
+/// `worker` runs a job on top of what waits, until the result is dropped: what waits does not go on before the job does.
+pub(crate) fn runs_on_top(worker: &WorkerCore) -> Option<impl Sized + use<>> {
+    let may_hide = worker.adopted.get() && are_used();
+    may_hide.then(|| Heavily::enter(Some(worker), On::Work, 0))
 }
 
 /// `worker`, whose stack is used up, does nothing but wait, until the result is dropped.
@@ -168,7 +174,16 @@ impl Heavily {
         known.heavy.lock().push(Heavy {
             number,
             context: context(),
-            worker: worker.map(|worker| (pool_number(worker.pool()), worker.id.0)),
+            worker: worker.map(|worker| {
+                // The pool does not wait for what the program does on an adopted worker.
+                let is_adopted = worker.adopted.get();
+                let pool = if is_adopted {
+                    0
+                } else {
+                    pool_number(worker.pool())
+                };
+                (pool, worker.id.0)
+            }),
             task: task(),
             label,
             on,
