@@ -35,11 +35,12 @@
 //!
 //! # No fork is overlooked
 //! Workers that wait inside of a job take forks and lightweight threads, and no tasks, so they sleep in a [`Sleep`] of their own, `waits`,
-//! beside the pool's. (Adopted ones take no threads, either: `PoolShared::announce_thread` wakes the others.) A thread that makes a fork available pushes it, then calls [`Demand::announce`]: it loads both numbers of searching workers, and if both
-//! are 0 it wakes a sleeper of the pool, or else one of `waits`. The proof of `worker/sleep.rs` holds with the union of both: a worker
-//! that leaves either number as the last one, and not to sleep, looks whether there is a fork and calls `announce` again
-//! ([`Demand::leave`]); one that leaves to sleep has set its bit before and looks once more after it. The look comes after the leaving, so
-//! it sees what a thread pushed that relied on this worker.
+//! beside the pool's. (Adopted ones take no threads, either: `PoolShared::announce_thread` wakes the others.) A thread that makes a fork
+//! available pushes it, then calls [`Demand::announce`]: it loads both numbers of searching workers, and if both are 0 it wakes a sleeper
+//! of the pool, or else one of `waits`. The proof of `worker/sleep.rs` holds with the union of both: a worker that leaves either number as
+//! the last one, and not to sleep, looks whether there is a fork and calls `announce` again ([`Demand::leave`]); one that leaves to sleep
+//! has set its bit before and looks once more after it. The look comes after the leaving, so it sees what a thread pushed that relied on
+//! this worker.
 //!
 //! One gap is left: a thread that wakes a worker for a *task* and comes too late counts as searching for a moment, and a thread that
 //! announces a fork just then wakes nobody in `waits`. The fork then waits for the next announcement, or for its owner, which takes it
