@@ -106,7 +106,7 @@ impl WorkerCore {
         }
         if !has_helped && !self.gives_way(is_open) {
             self.pool().wait_in_a_task(|| {
-                let _still = deadlock::is_still(self);
+                let _still = deadlock::waits_low(self);
                 flag.park_until(|| self.is_called() || self.may_have_threads());
             });
         }

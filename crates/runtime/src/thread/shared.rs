@@ -218,7 +218,7 @@ impl ThreadShared {
     }
 
     /// Worker `me` is adopted.
-    pub(crate) fn is_adopted(&self, me: usize) {
+    pub(crate) fn adopt(&self, me: usize) {
         self.has_no_loop(me);
         self.seats[me].adopted.store(true, SeqCst);
         self.has_adopted.store(true, SeqCst);

@@ -40,7 +40,7 @@ use std::sync::atomic::{
 use std::sync::{Arc, Weak};
 pub(super) use waits::Heavily;
 use waits::Heavy;
-pub(crate) use waits::{Outside, is_still, runs_on_top, waits_for_a_graph, waits_for_a_pool};
+pub(crate) use waits::{Outside, runs_on_top, waits_for_a_graph, waits_for_a_pool, waits_low};
 
 /// Whether lightweight threads were ever made. Before, nothing is looked at.
 static USED: AtomicBool = AtomicBool::new(false);

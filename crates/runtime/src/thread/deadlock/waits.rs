@@ -138,7 +138,7 @@ pub(crate) fn runs_on_top(worker: &WorkerCore) -> Option<impl Sized + use<>> {
 }
 
 /// `worker`, whose stack is used up, does nothing but wait, until the result is dropped.
-pub(crate) fn is_still(worker: &WorkerCore) -> impl Sized + use<'_> {
+pub(crate) fn waits_low(worker: &WorkerCore) -> impl Sized + use<'_> {
     Elsewhere::enter(worker)
 }
 
