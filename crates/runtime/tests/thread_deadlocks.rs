@@ -27,6 +27,12 @@ mod cases {
     /// Name, what it does, and what it must write: `#` stands for a number.
     type Case = (&'static str, fn(&Pool), &'static [&'static str]);
 
+    const REFUSED: &[&str] = &[
+        "the scheduler of threads of pool # has returned none for 10 seconds, although some are ready, and is asked on:",
+        "thread # (refused)",
+        "it has run at last",
+    ];
+
     const CASES: &[Case] = &[
         (
             "join",
@@ -254,6 +260,8 @@ mod cases {
                 "OS thread tanada-# waits for the end of a graph",
             ],
         ),
+        ("refused", refused, REFUSED),
+        ("refused, in a task", refused_in_a_task, REFUSED),
         (
             "child",
             child,
@@ -705,6 +713,48 @@ mod cases {
         }
     }
 
+    /// Makes a pool whose scheduler returns no thread for longer than a report of that takes.
+    fn refuses(workers: u32) -> Pool {
+        struct Refuses(Instant);
+
+        impl Scheduler for Refuses {
+            fn next(&self, queues: &mut Queues<'_>) -> Option<Runnable> {
+                let is_over = self.0.elapsed() > Duration::from_secs(12);
+                is_over.then(|| queues.pop()).flatten()
+            }
+
+            fn steal(&self, queues: &mut Queues<'_>) -> Option<Runnable> {
+                let is_over = self.0.elapsed() > Duration::from_secs(12);
+                is_over.then(|| queues.steal_nearest()).flatten()
+            }
+        }
+
+        let pool = Pool::builder().workers(workers);
+        pool.thread_scheduler(Refuses(Instant::now()))
+            .build()
+            .expect("a pool")
+    }
+
+    /// The case has not hung. Ends the process as deadlocks do: by no success.
+    fn has_run() {
+        eprintln!("it has run at last");
+        std::process::exit(1);
+    }
+
+    fn refused(_: &Pool) {
+        let pool = refuses(2);
+        spawn(&pool, "refused", has_run).join().expect("no panic");
+    }
+
+    /// The only worker waits in a task.
+    fn refused_in_a_task(_: &Pool) {
+        let pool = refuses(1);
+        fork::install(&pool, || {
+            let thread = Builder::new().name("refused").spawn(has_run);
+            thread.expect("a stack").join().expect("no panic");
+        });
+    }
+
     /// The main thread of a forked child waits for a thread there.
     fn child(_: &Pool) {
         // SAFETY: the child uses nothing that another thread may have locked: the allocator of this platform is usable in a child.
@@ -741,8 +791,8 @@ mod cases {
                 println!("test {name} ... ignored");
                 continue;
             }
-            // A thread that computes for ever never passes the turn on.
-            let seeds: &[_] = if *name == "busy" {
+            // A thread that computes for ever never passes the turn on, and in a schedule time says nothing of a scheduler that refuses.
+            let seeds: &[_] = if *name == "busy" || name.starts_with("refused") {
                 &[None]
             } else {
                 &[None, Some("1")]

@@ -31,8 +31,13 @@ impl WorkerCore {
         if !deadlock::are_used() || !self.may_run_threads() {
             return None;
         }
-        self.own_thread()
-            .or_else(|| self.take_injected().or_else(|| self.steal_thread()))
+        let found = self
+            .own_thread()
+            .or_else(|| self.take_injected().or_else(|| self.steal_thread()));
+        if found.is_none() || self.threads.refused.get() {
+            self.looked_for_threads(found.is_some());
+        }
+        found
     }
 
     /// Takes and returns a thread that was handed to the pool and not to a worker. A scheduler is told of one that has arrived, and decides

@@ -48,6 +48,7 @@ mod leave;
 mod meanwhile;
 #[allow(unsafe_code)]
 mod record;
+mod refusals;
 #[allow(unsafe_code)]
 mod ring;
 #[allow(unsafe_code)]

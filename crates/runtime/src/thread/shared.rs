@@ -13,6 +13,7 @@
 
 use super::deadlock;
 use super::record::{Header, Plan};
+use super::refusals::Refusals;
 use super::ring::Ring;
 use super::scheduler::{Runnable, Scheduler, Why};
 use super::stack;
@@ -47,6 +48,7 @@ pub(crate) struct ThreadShared {
     pub(super) arrivals: Injector,
     /// The user's, if there is one.
     pub(super) scheduler: Option<Arc<dyn Scheduler>>,
+    pub(super) refusals: Refusals,
     heads: Mutex<Vec<Option<Head>>>,
     /// Whether some worker is adopted.
     has_adopted: AtomicBool,
@@ -108,6 +110,8 @@ pub(crate) struct ThreadLocal {
     pub(super) child: Cell<Option<Ready>>,
     /// Whether the scheduler is asked, or a closure of [`with_queues`](super::with_queues) is called: meanwhile nothing must wait here.
     pub(super) asking: Cell<bool>,
+    /// Whether the scheduler of the program's own has returned no thread when it was asked last, although it had some.
+    pub(super) refused: Cell<bool>,
 }
 
 impl ThreadShared {
@@ -132,6 +136,7 @@ impl ThreadShared {
             injected: Injector::new(),
             arrivals: Injector::new(),
             scheduler,
+            refusals: Refusals::default(),
             heads: Mutex::new(heads),
             has_adopted: AtomicBool::new(false),
         }
@@ -165,6 +170,7 @@ impl ThreadShared {
             carriers: Cell::new(0),
             child: Cell::new(None),
             asking: Cell::new(false),
+            refused: Cell::new(false),
         }
     }
 
@@ -210,6 +216,14 @@ impl ThreadShared {
     /// Returns whether worker `whom` has no loop, or none any more.
     pub(super) fn is_loopless(&self, whom: usize) -> bool {
         self.seats[whom].loopless.load(Relaxed)
+    }
+
+    /// Returns whether worker `whom` looks for threads whenever it has nothing else to do.
+    pub(super) fn looks_for_threads(&self, whom: usize) -> bool {
+        let seat = &self.seats[whom];
+        let is_elsewhere = self.waits_elsewhere(whom) % 2 == 1;
+        let looks = !is_elsewhere && !self.is_loopless(whom) && !seat.adopted.load(SeqCst);
+        looks && self.has_begun(whom)
     }
 
     /// Worker `me` has no loop from now on.

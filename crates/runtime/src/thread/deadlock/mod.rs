@@ -32,6 +32,7 @@ pub(super) use look::{LOOKS, look};
 use os_threads::OsThread;
 pub(super) use os_threads::context;
 use parking_lot::Mutex;
+pub(super) use report::list;
 use std::collections::BTreeMap;
 use std::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,

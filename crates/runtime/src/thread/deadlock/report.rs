@@ -142,7 +142,11 @@ impl Report<'_> {
 }
 
 /// Appends a line for each item, and for those that would make the report long, how many they are.
-fn list<I: Iterator>(text: &mut String, mut items: I, line: impl Fn(I::Item) -> String) {
+pub(in crate::thread) fn list<I: Iterator>(
+    text: &mut String,
+    mut items: I,
+    line: impl Fn(I::Item) -> String,
+) {
     for item in items.by_ref().take(NAMED) {
         let _ = write!(text, "\n  {}", line(item));
     }
