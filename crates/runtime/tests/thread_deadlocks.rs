@@ -260,6 +260,15 @@ mod cases {
                 "OS thread tanada-# waits for the end of a graph",
             ],
         ),
+        (
+            "taken",
+            taken,
+            &[
+                "a task or closure on worker tanada-# of pool # waits for a message",
+                "a task or closure on worker # of pool # waits for the end of a fork, a graph or a call",
+                "OS thread main waits for the end of a fork, a scope or a call of `install`",
+            ],
+        ),
         ("refused", refused, REFUSED),
         ("refused, in a task", refused_in_a_task, REFUSED),
         (
@@ -711,6 +720,22 @@ mod cases {
             thread.thread().unpark();
             thread.join().expect("no panic");
         }
+    }
+
+    /// A closure waits for one that another worker has taken, and that waits for a message.
+    fn taken(pool: &Pool) {
+        let begun = AtomicBool::new(false);
+        let (_sender, receiver) = bounded::<u8>(1);
+        let waits = || {
+            while !begun.load(Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let taken = || {
+            begun.store(true, Relaxed);
+            receiver.recv()
+        };
+        _ = fork::install(pool, || fork::join(waits, taken));
     }
 
     /// Makes a pool whose scheduler returns no thread for longer than a report of that takes.

@@ -6,8 +6,9 @@ use super::os_threads::os_threads;
 use super::report::report;
 use super::waits::Heavy;
 use crate::replay::blocked;
-use crate::thread::record::Wait;
+use crate::thread::record::{Wait, pool_number};
 use crate::thread::{stack, timer};
+use crate::worker::sleep::Idle;
 use std::sync::Weak;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -16,13 +17,24 @@ pub(super) struct Seen {
     /// The threads that wait for each other, or all that wait, by their numbers.
     pub(super) blocked: Vec<(u64, Wait)>,
     /// The workers, all of which sleep or wait; none if these do not matter.
-    pub(super) still: Vec<Still>,
+    pub(super) workers: Vec<Worker>,
     pub(super) outside: usize,
 }
 
 /// A worker that does nothing.
+pub(super) struct Worker {
+    /// Its pool's number in waits, and its own.
+    pub(super) place: (u64, u16),
+    /// The number of its pool in reports.
+    pub(super) pool: u64,
+    still: Still,
+    /// Whether what it runs waits for a fork, a graph or a call, or it may be so.
+    pub(super) is_in_a_task: bool,
+}
+
+/// What a worker that does nothing has done so far.
 #[derive(Clone, Copy)]
-pub(super) enum Still {
+enum Still {
     /// It sleeps, after so many turns.
     Asleep(u64),
     /// It waits in a task, and wakes up from time to time: how often it has found something to do, and has looked in vain since then.
@@ -46,9 +58,9 @@ impl Seen {
     fn since(&self, before: &Seen) -> Between {
         let same = self.blocked == before.blocked
             && self.outside == before.outside
-            && self.still.len() == before.still.len();
-        let each = self.still.iter().zip(&before.still);
-        let each = each.map(|(now, before)| match (*now, *before) {
+            && self.workers.len() == before.workers.len();
+        let each = self.workers.iter().zip(&before.workers);
+        let each = each.map(|(now, before)| match (now.still, before.still) {
             (Still::Asleep(now), Still::Asleep(before)) if now == before => Between::Nothing,
             (Still::Looks(now, in_vain), Still::Looks(before, before_in_vain)) if now == before => {
                 match in_vain.wrapping_sub(before_in_vain) >= LOOKS {
@@ -67,8 +79,8 @@ impl Seen {
     /// Returns how often nothing must have happened between two looks. A worker that sleeps is woken by what it waits for; one that looks
     /// by itself may have run something between two looks.
     fn needed(&self) -> u32 {
-        let looks = |still: &Still| matches!(still, Still::Looks(..));
-        1 + u32::from(self.still.iter().any(looks))
+        let looks = |worker: &Worker| matches!(worker.still, Still::Looks(..));
+        1 + u32::from(self.workers.iter().any(looks))
     }
 }
 
@@ -93,7 +105,7 @@ pub(in crate::thread) fn look() -> bool {
         None => (0, seen),
     };
     if times >= seen.needed() {
-        report(&blocked, &circle);
+        report(&blocked, &circle, &seen.workers);
         std::process::abort();
     }
     *before = Some((seen, times));
@@ -130,12 +142,12 @@ fn find() -> Look {
     if !circle.is_empty() {
         let seen = Seen {
             blocked: circle.iter().map(|place| state(&blocked[*place])).collect(),
-            still: Vec::new(),
+            workers: Vec::new(),
             outside: 0,
         };
         return Look::Dead(seen, blocked, circle);
     }
-    let Some(still) = still_workers() else {
+    let Some(workers) = still_workers() else {
         return Look::Alive;
     };
     let heavy = known.heavy.lock();
@@ -151,7 +163,7 @@ fn find() -> Look {
     let circle = circle_of(&blocked);
     let outside = known.outside.load(SeqCst);
     // The timer's thread calls this. The one that watches schedules wakes nothing that waits.
-    let waiting = still.len() + outside + 1 + usize::from(blocked::is_watched());
+    let waiting = workers.len() + outside + 1 + usize::from(blocked::is_watched());
     if circle.is_empty() {
         match os_threads() {
             Some((all, sleep)) if all == waiting && !timer::has_alarms() => match sleep {
@@ -163,7 +175,7 @@ fn find() -> Look {
     }
     let seen = Seen {
         blocked: blocked.iter().map(state).collect(),
-        still,
+        workers,
         outside,
     };
     Look::Dead(seen, blocked, circle)
@@ -192,7 +204,7 @@ fn lightweight(first: u64) -> Vec<Blocked> {
 }
 
 /// Returns all workers of all pools, if all of them sleep or wait.
-fn still_workers() -> Option<Vec<Still>> {
+fn still_workers() -> Option<Vec<Worker>> {
     let pools: Vec<_> = (known().pools.lock().iter())
         .filter_map(Weak::upgrade)
         .collect();
@@ -208,19 +220,29 @@ fn still_workers() -> Option<Vec<Still>> {
             if !pool.threads.has_begun(me) {
                 continue;
             }
-            let asleep = [idle, waiting]
-                .into_iter()
-                .flatten()
-                .find(|idle| idle.asleep);
             let (found, in_vain) = pool.threads.looks_of(me);
             let elsewhere = pool.threads.waits_elsewhere(me);
-            workers.push(match asleep {
-                Some(idle) => Still::Asleep(idle.turns),
-                None if elsewhere % 2 == 1 => Still::Asleep(elsewhere),
-                None if in_vain >= LOOKS => Still::Looks(found, in_vain),
+            let asleep =
+                |idle: Option<Idle>| Some(Still::Asleep(idle.filter(|idle| idle.asleep)?.turns));
+            let (still, is_in_a_task) = if let Some(still) = asleep(idle) {
+                (still, false)
+            } else if let Some(still) = asleep(waiting) {
+                (still, true)
+            } else if elsewhere % 2 == 1 {
+                (Still::Asleep(elsewhere), false)
+            } else if in_vain >= LOOKS {
+                (Still::Looks(found, in_vain), true)
+            } else if pool.threads.is_loopless(me) {
                 // Its OS thread is the program's, or has ended, or both.
-                None if pool.threads.is_loopless(me) => continue,
-                None => return None,
+                continue;
+            } else {
+                return None;
+            };
+            workers.push(Worker {
+                place: (pool_number(&raw const *pool), me as u16),
+                pool: pool.number,
+                still,
+                is_in_a_task,
             });
         }
     }

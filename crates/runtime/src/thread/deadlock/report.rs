@@ -1,6 +1,7 @@
 //! What the process says before it ends.
 
 use super::circle::{Blocked, Label};
+use super::look::Worker;
 use super::os_threads::{OS, OsThread};
 use super::{On, known};
 use crate::pool::PoolShared;
@@ -16,16 +17,18 @@ const NAMED: usize = 32;
 /// Threads that wait for each other in a circle, or all of them.
 struct Report<'a> {
     blocked: &'a [Blocked],
+    workers: &'a [Worker],
     /// Those that [hold](Blocked::holds) workers.
     holders: HashMap<(u64, u16), &'a Blocked>,
     /// The threads that a scheduler may have lost. In a circle, no wait is one that this may explain, and other threads may run.
     losable: BTreeMap<u64, &'static str>,
 }
 
-pub(super) fn report(blocked: &[Blocked], circle: &[usize]) {
+pub(super) fn report(blocked: &[Blocked], circle: &[usize], workers: &[Worker]) {
     let holders = blocked.iter();
     let mut report = Report {
         blocked,
+        workers,
         holders: holders
             .filter_map(|thread| Some((thread.holds()?, thread)))
             .collect(),
@@ -59,6 +62,10 @@ impl Report<'_> {
             let keeps = |other: &&Blocked| other.pool != 0 && other.pool == thread.wait.what;
             let keeper = self.blocked.iter().find(keeps);
             format!("{} waits for {}", thread.label, self.what(thread, keeper))
+        });
+        list(&mut text, self.in_tasks().iter(), |worker| {
+            let (pool, me, what) = (worker.pool, worker.place.1, text_of(On::Work));
+            format!("a task or closure on worker {me} of pool {pool} waits for {what}")
         });
         list(&mut text, waiting_os_threads().iter(), |thread| {
             let (name, what) = (thread.name(), text_of(thread.on()));
@@ -114,6 +121,22 @@ impl Report<'_> {
     fn name(&self, who: u64) -> String {
         let found = self.blocked.iter().rfind(|thread| thread.who == who);
         found.map_or_else(|| alive(who), |thread| thread.label.to_string())
+    }
+
+    /// Returns the workers in tasks that wait for a fork, a graph or a call of their own pool.
+    fn in_tasks(&self) -> Vec<&Worker> {
+        let is_named = |thread: &&Blocked| match thread.label {
+            Label::Light(..) => thread.wait.on == On::Work,
+            Label::Other(_) => true,
+        };
+        let named = self.blocked.iter().filter(is_named);
+        let named: HashSet<_> = named
+            .filter_map(|thread| Some((thread.pool, thread.worker?)))
+            .collect();
+        let workers = self.workers.iter().filter(|worker| worker.is_in_a_task);
+        workers
+            .filter(|worker| !named.contains(&worker.place))
+            .collect()
     }
 
     /// Returns the threads that have not begun and may wait for workers that are held, by their numbers, each with its name and what holds
