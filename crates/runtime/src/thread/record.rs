@@ -681,9 +681,9 @@ impl Header {
         }
     }
 
-    /// Calls `drop`, which drops the outcome of the thread, and perhaps the hint. The handler of `pool`, which is the thread's, gets a
+    /// Calls `clear`, which drops the outcome of the thread, and perhaps the hint. The handler of `pool`, which is the thread's, gets a
     /// panic.
-    fn catch(&self, pool: &PoolShared, drop: impl FnOnce()) {
+    fn catch(&self, pool: &PoolShared, clear: impl FnOnce()) {
         // Afterwards the slot may be another thread's.
         let (label, has_hint) = (self.label(), self.has_hint());
         let what = || {
@@ -696,7 +696,7 @@ impl Header {
             };
             format!("the {value} of lightweight {label} panicked when it was dropped")
         };
-        pool.catch_of(what, drop);
+        pool.catch_of(what, clear);
     }
 
     /// Returns the hint, if it is an `H`. The caller has a handle or a right, or is the thread.

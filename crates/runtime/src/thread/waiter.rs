@@ -224,8 +224,10 @@ pub(crate) fn wait_with<S, V>(
     waiter.passed.take()
 }
 
-/// As [`wait_in`], until a time. Returns what the thread that has woken this one has passed; `None` if it was not woken, and is off the
-/// list. `of` is what `state` was locked in.
+/// A thread was not woken in time, and is off the list of those that wait.
+pub(crate) struct TimedOut;
+
+/// As [`wait_in`], until a time. Returns what the thread that has woken this one has passed. `of` is what `state` was locked in.
 pub(crate) fn wait_in_until<S, V>(
     of: &Mutex<S>,
     mut state: MutexGuard<'_, S>,
@@ -233,7 +235,7 @@ pub(crate) fn wait_in_until<S, V>(
     (on, what): (On, u64),
     then: impl FnOnce(),
     until: Instant,
-) -> Option<Option<V>> {
+) -> Result<Option<V>, TimedOut> {
     let waiter = Waiter::with(None);
     let place = NonNull::from(&waiter);
     list(&mut state).0.push_back(place);
@@ -246,11 +248,11 @@ pub(crate) fn wait_in_until<S, V>(
     };
     EndOnPanic::around(|| {
         then();
-        let timed_out = waiter.wait_until(on, what, until) && expire();
-        if !timed_out {
-            // Another thread has taken it off the list, and wakes it.
-            waiter.wait(on, what);
+        if waiter.wait_until(on, what, until) && expire() {
+            return Err(TimedOut);
         }
-        (!timed_out).then(|| waiter.passed.take())
+        // Another thread has taken it off the list, and wakes it.
+        waiter.wait(on, what);
+        Ok(waiter.passed.take())
     })
 }

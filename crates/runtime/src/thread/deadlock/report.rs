@@ -1,6 +1,6 @@
 //! What the process says before it ends.
 
-use super::circle::{Blocked, Label};
+use super::circle::{Blocked, Label, holders_of};
 use super::look::Worker;
 use super::os_threads::{OS, OsThread};
 use super::{On, known};
@@ -19,19 +19,16 @@ struct Report<'a> {
     blocked: &'a [Blocked],
     workers: &'a [Worker],
     /// Those that [hold](Blocked::holds) workers.
-    holders: HashMap<(u64, u16), &'a Blocked>,
+    holders: HashMap<(u64, u16), usize>,
     /// The threads that a scheduler may have lost. In a circle, no wait is one that this may explain, and other threads may run.
     losable: BTreeMap<u64, &'static str>,
 }
 
 pub(super) fn report(blocked: &[Blocked], circle: &[usize], workers: &[Worker]) {
-    let holders = blocked.iter();
     let mut report = Report {
         blocked,
         workers,
-        holders: holders
-            .filter_map(|thread| Some((thread.holds()?, thread)))
-            .collect(),
+        holders: holders_of(blocked),
         losable: BTreeMap::new(),
     };
     let text = if circle.is_empty() {
@@ -114,7 +111,8 @@ impl Report<'_> {
 
     /// Returns what holds the worker that the thread is on.
     fn holder(&self, thread: &Blocked) -> Option<&Blocked> {
-        self.holders.get(&(thread.pool, thread.worker?)).copied()
+        let place = self.holders.get(&(thread.pool, thread.worker?))?;
+        Some(&self.blocked[*place])
     }
 
     /// Returns what reports call the thread with the number.
@@ -155,9 +153,9 @@ impl Report<'_> {
                 return;
             }
             let pool = header.pool_of(number).unwrap_or(0);
-            let mut holders = self.holders.values();
+            let mut holders = self.holders.values().map(|place| &self.blocked[*place]);
             if let Some(holder) = holders.find(|holder| holder.pool == pool) {
-                queued.insert(number, (name, *holder));
+                queued.insert(number, (name, holder));
             }
         });
         queued

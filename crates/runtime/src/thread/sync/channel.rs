@@ -3,7 +3,7 @@
 use super::super::carrier::program_waits;
 use super::super::handle::after;
 use super::super::record::On;
-use super::super::waiter::{WaitList, wait_in_until, wait_with};
+use super::super::waiter::{TimedOut, WaitList, wait_in_until, wait_with};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -247,10 +247,10 @@ impl<T> Receiver<T> {
             Err((state, TryRecvError::Empty)) => {
                 let (list, on) = (State::those_that_receive, (On::Receive, 0));
                 match wait_in_until(&self.0.state, state, list, on, || (), after(most)) {
-                    Some(Some(message)) => Ok(message),
+                    Ok(Some(message)) => Ok(message),
                     // The last sender has gone.
-                    Some(None) => Err(TryRecvError::Disconnected),
-                    None => Err(TryRecvError::Empty),
+                    Ok(None) => Err(TryRecvError::Disconnected),
+                    Err(TimedOut) => Err(TryRecvError::Empty),
                 }
             }
             received => received.map_err(|(_, error)| error),

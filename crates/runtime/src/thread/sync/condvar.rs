@@ -62,7 +62,7 @@ impl Condvar {
             unlock,
             until,
         );
-        (mutex.lock(), woken.is_some())
+        (mutex.lock(), woken.is_ok())
     }
 
     /// Lets the thread go on that has waited longest, if one waits.
