@@ -24,9 +24,9 @@ use crate::worker::{self, WorkerCore};
 use parking_lot::Mutex;
 use std::cell::{Cell, UnsafeCell};
 use std::io;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use tanada_policy::Placement;
 use tanada_queues::sync::atomic::AtomicUsize;
 use tanada_queues::{Head, Injector, Mailbox, Ready, Tail, run_queue};
@@ -64,8 +64,15 @@ pub(super) struct Seat {
     pub(super) elsewhere: AtomicU64,
     /// Whether the worker has no loop: its OS thread is the program's, or it has ended.
     pub(super) loopless: AtomicBool,
-    /// Whether the worker is adopted, and [runs no threads](WorkerCore::may_run_threads).
-    adopted: AtomicBool,
+    /// The worker if it is adopted, and [runs no threads](WorkerCore::may_run_threads); else null. It is never freed: what looks for leaks
+    /// finds it here when its OS thread has ended.
+    adopted: AtomicPtr<WorkerCore>,
+}
+
+impl Seat {
+    fn is_adopted(&self) -> bool {
+        !self.adopted.load(SeqCst).is_null()
+    }
 }
 
 /// What one worker alone touches.
@@ -128,7 +135,7 @@ impl ThreadShared {
                 looks: AtomicU64::new(0),
                 elsewhere: AtomicU64::new(0),
                 loopless: AtomicBool::new(false),
-                adopted: AtomicBool::new(false),
+                adopted: AtomicPtr::new(ptr::null_mut()),
             }
         });
         ThreadShared {
@@ -222,7 +229,7 @@ impl ThreadShared {
     pub(super) fn looks_for_threads(&self, whom: usize) -> bool {
         let seat = &self.seats[whom];
         let is_elsewhere = self.waits_elsewhere(whom) % 2 == 1;
-        let looks = !is_elsewhere && !self.is_loopless(whom) && !seat.adopted.load(SeqCst);
+        let looks = !is_elsewhere && !self.is_loopless(whom) && !seat.is_adopted();
         looks && self.has_begun(whom)
     }
 
@@ -231,10 +238,13 @@ impl ThreadShared {
         self.seats[me].loopless.store(true, Relaxed);
     }
 
-    /// Worker `me` is adopted.
-    pub(crate) fn adopt(&self, me: usize) {
+    /// `worker` is adopted.
+    pub(crate) fn adopt(&self, worker: &'static WorkerCore) {
+        let me = worker.id.index();
         self.has_no_loop(me);
-        self.seats[me].adopted.store(true, SeqCst);
+        self.seats[me]
+            .adopted
+            .store(ptr::from_ref(worker).cast_mut(), SeqCst);
         self.has_adopted.store(true, SeqCst);
     }
 
@@ -481,10 +491,7 @@ impl PoolShared {
     #[inline(never)]
     fn announce_to_all(&self) {
         for (whom, seat) in self.threads.seats.iter().enumerate() {
-            if !seat.adopted.load(SeqCst)
-                && self.sleep.is_active(whom)
-                && !self.wake_if_asleep(whom)
-            {
+            if !seat.is_adopted() && self.sleep.is_active(whom) && !self.wake_if_asleep(whom) {
                 self.sleep.unpark(whom);
             }
         }

@@ -144,7 +144,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     pub(crate) fn adopt(self) {
         let worker = Box::leak(Box::new(self));
         worker.core.adopted.set(true);
-        worker.core.pool.threads.adopt(worker.core.id.index());
+        worker.core.pool.threads.adopt(&worker.core);
         // SAFETY: the worker lives for ever, on this thread.
         unsafe { worker.enter() };
     }
