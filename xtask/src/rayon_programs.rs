@@ -166,14 +166,15 @@ fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String
     }
     let inputs = folder.join("inputs");
     inputs_in(&inputs).map_err(|error| error.to_string())?;
-    let (mut logarithms, mut greatest) = (0.0, 0.0_f64);
+    let (mut logarithms, mut greatest) = ([0.0; 3], 0.0_f64);
     let other = if options.control { "rayon" } else { "tanada" };
     println!(
-        "{:10} {:>10} {:>10} {:>6} {:>7}  least of {} rounds, ratio of them and of the medians",
+        "{:10} {:>10} {:>10} {:>6} {:>6} {:>7}  least of {} rounds; ratios: of them, of the means of the faster halves, of the medians",
         "",
         "rayon/ms",
         format!("{other}/ms"),
         "ratio",
+        "halves",
         "medians",
         options.rounds
     );
@@ -198,12 +199,17 @@ fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String
         let of = |part: fn(&Vec<f64>) -> f64| [part(&times[0]), part(&times[1])];
         let least = of(|times| times[0]);
         let medians = of(|times| times[times.len() / 2]);
-        let [ratio, of_medians] = [least, medians].map(|[rayon, tanada]| tanada / rayon);
-        logarithms += ratio.ln();
+        // Both sides have as many times.
+        let halves = of(|times| times[..times.len().div_ceil(2)].iter().sum());
+        let ratios = [least, halves, medians].map(|[rayon, tanada]| tanada / rayon);
+        for (sum, ratio) in logarithms.iter_mut().zip(ratios) {
+            *sum += ratio.ln();
+        }
+        let [ratio, of_halves, of_medians] = ratios;
         greatest = greatest.max(ratio);
         let [rayon, tanada] = least.map(|seconds| seconds * 1e3);
         println!(
-            "{:10} {rayon:10.2} {tanada:10.2} {ratio:6.3} {of_medians:7.3}",
+            "{:10} {rayon:10.2} {tanada:10.2} {ratio:6.3} {of_halves:6.3} {of_medians:7.3}",
             program.package
         );
         if results[0] != results[1] {
@@ -211,8 +217,10 @@ fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String
             same = false;
         }
     }
-    let mean = (logarithms / built.len() as f64).exp();
-    println!("geometric mean of the ratios {mean:.3}, greatest {greatest:.3}");
+    let [mean, of_halves, of_medians] = logarithms.map(|sum| (sum / built.len() as f64).exp());
+    println!(
+        "geometric means of the ratios {mean:.3}, {of_halves:.3}, {of_medians:.3}; greatest of the least {greatest:.3}"
+    );
     Ok(same)
 }
 
@@ -320,10 +328,7 @@ fn build(
         command
             .args(["build", "--release", "--bins"])
             .current_dir(&source)
-            .env("CARGO_TARGET_DIR", &target)
-            .env("CARGO_PROFILE_RELEASE_LTO", "false")
-            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
-            .env("CARGO_PROFILE_RELEASE_DEBUG", "0");
+            .env("CARGO_TARGET_DIR", &target);
         if patched {
             command.args(["--config", &patch]);
         }
