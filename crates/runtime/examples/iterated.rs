@@ -317,6 +317,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
     }
+    if !problems()
+        .into_iter()
+        .any(|make| make().name().contains(&only))
+    {
+        let all: Vec<_> = problems().into_iter().map(|make| make().name()).collect();
+        return Err(format!("no problem has {only} in its name: {}", all.join(", ")).into());
+    }
     if !json {
         println!(
             "{workers} workers, shortest of {rounds} turns; microseconds an iteration, ratio to {}, median of the turns' ratios, \

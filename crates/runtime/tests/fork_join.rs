@@ -339,6 +339,24 @@ fn broadcasts_run_on_each_worker() {
 }
 
 #[test]
+fn a_task_of_a_graph_that_a_worker_waits_for_may_broadcast() {
+    let pool = pool(2);
+    fork::install(&pool, || {
+        for _ in 0..500 {
+            let run = pool.scope(|scope| {
+                for task in 0..4 {
+                    scope.task("task").register(move |_| match task {
+                        0 => (0..2000).for_each(|_| std::hint::spin_loop()),
+                        _ => _ = fork::broadcast(|_| ()),
+                    });
+                }
+            });
+            run.expect("it ends");
+        }
+    });
+}
+
+#[test]
 fn pools_install_in_each_other() {
     let (one, two) = (pool(1), pool(1));
     fn bounce(depth: u32, here: &Pool, there: &Pool) -> u32 {

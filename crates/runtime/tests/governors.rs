@@ -2,13 +2,14 @@
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, OnceLock};
 use std::time::{Duration, Instant};
 use tanada_policy::{
     Dispatcher, Env, Governor, GovernorSite, Order, Origin, Period, Plan, Ready, Site, Wake, Why,
     WorkerId, governors, registry,
 };
+use tanada_runtime::thread::{self, Builder};
 use tanada_runtime::{BuildError, Observer, Pool, TaskView, WorkerObserver};
 
 /// Plans what the test says, and writes down what it is shown.
@@ -190,6 +191,31 @@ fn a_nested_graph_of_a_worker_that_is_to_be_parked_goes_on() {
     })
     .expect("a graph that ends");
     assert_eq!((inner.into_inner(), pool.active()), (3, 1));
+}
+
+#[test]
+fn a_thread_at_the_tail_of_a_parked_worker_runs_although_the_others_are_never_idle() {
+    let script = Script::of(1);
+    let pool = Pool::builder()
+        .workers(2)
+        .governor_with(script.make())
+        .governor_period(Duration::from_micros(1))
+        .build()
+        .expect("a pool");
+    run_until(&pool, || pool.active() == 1);
+    let has_run = Arc::new(AtomicBool::new(false));
+    let waits = move || {
+        let runs = Arc::clone(&has_run);
+        let created = Builder::new().create(move || runs.store(true, Ordering::Relaxed));
+        let (thread, right) = created.expect("a stack");
+        thread::with_queues(|queues| queues.push_tail(WorkerId(1), right));
+        while !has_run.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+        thread.join().expect("no panic");
+    };
+    let waits = Builder::new().pool(&pool).spawn(waits).expect("a stack");
+    waits.join().expect("no panic");
 }
 
 #[test]

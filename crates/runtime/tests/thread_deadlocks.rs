@@ -17,7 +17,7 @@ mod cases {
     use std::time::{Duration, Instant};
     use tanada_runtime::thread::sync::{Barrier, Mutex, OnceCell, bounded};
     use tanada_runtime::thread::{self, Builder, Queues, Runnable, Scheduler, Why};
-    use tanada_runtime::{Pool, fork};
+    use tanada_runtime::{Pool, WorkerId, fork};
 
     const CASE: &str = "TANADA_TEST_CASE";
 
@@ -269,8 +269,18 @@ mod cases {
                 "OS thread main waits for the end of a fork, a scope or a call of `install`",
             ],
         ),
+        (
+            "late",
+            late,
+            &[
+                "(left) waits for being unparked",
+                "OS thread main waits for the end of thread",
+            ],
+        ),
         ("refused", refused, REFUSED),
         ("refused, in a task", refused_in_a_task, REFUSED),
+        ("refused, by one", refused_by_one, REFUSED),
+        ("refused, beside others", refused_beside_others, REFUSED),
         (
             "child",
             child,
@@ -738,18 +748,26 @@ mod cases {
         _ = fork::install(pool, || fork::join(waits, taken));
     }
 
+    /// The last OS thread that the runtime does not know ends long after all others have begun to wait.
+    fn late(pool: &Pool) {
+        std::thread::spawn(|| std::thread::sleep(Duration::from_millis(1500)));
+        spawn(pool, "left", thread::park).join().expect("no panic");
+    }
+
+    /// The time after which the schedulers of `refused` return their threads.
+    const REFUSES: Duration = Duration::from_secs(13);
+
     /// Makes a pool whose scheduler returns no thread for longer than a report of that takes.
     fn refuses(workers: u32) -> Pool {
         struct Refuses(Instant);
 
         impl Scheduler for Refuses {
             fn next(&self, queues: &mut Queues<'_>) -> Option<Runnable> {
-                let is_over = self.0.elapsed() > Duration::from_secs(12);
-                is_over.then(|| queues.pop()).flatten()
+                (self.0.elapsed() > REFUSES).then(|| queues.pop()).flatten()
             }
 
             fn steal(&self, queues: &mut Queues<'_>) -> Option<Runnable> {
-                let is_over = self.0.elapsed() > Duration::from_secs(12);
+                let is_over = self.0.elapsed() > REFUSES;
                 is_over.then(|| queues.steal_nearest()).flatten()
             }
         }
@@ -778,6 +796,53 @@ mod cases {
             let thread = Builder::new().name("refused").spawn(has_run);
             thread.expect("a stack").join().expect("no panic");
         });
+    }
+
+    /// A scheduler keeps threads itself, and says so to one of the workers.
+    fn refused_by_one(_: &Pool) {
+        struct Keeps(Instant, std::sync::Mutex<Vec<Runnable>>);
+
+        impl Scheduler for Keeps {
+            fn ready(&self, _: &mut Queues<'_>, thread: Runnable, _: Why) {
+                self.1.lock().expect("no panic").push(thread);
+            }
+
+            fn next(&self, _: &mut Queues<'_>) -> Option<Runnable> {
+                let mut kept = self.1.lock().expect("no panic");
+                (self.0.elapsed() > REFUSES).then(|| kept.pop()).flatten()
+            }
+
+            fn may_have(&self, me: WorkerId) -> bool {
+                me.0 == 0 && !self.1.lock().expect("no panic").is_empty()
+            }
+        }
+
+        let pool = Pool::builder().workers(2);
+        let pool = pool.thread_scheduler(Keeps(Instant::now(), Default::default()));
+        let pool = pool.build().expect("a pool");
+        spawn(&pool, "refused", has_run).join().expect("no panic");
+    }
+
+    /// The worker runs a thread that has started, of which no scheduler is asked.
+    fn refused_beside_others(_: &Pool) {
+        struct FirstOnly(Instant, AtomicBool);
+
+        impl Scheduler for FirstOnly {
+            fn next(&self, queues: &mut Queues<'_>) -> Option<Runnable> {
+                let is_over = self.0.elapsed() > REFUSES;
+                let may_run =
+                    is_over || (queues.len(queues.me()) > 0 && !self.1.swap(true, Relaxed));
+                may_run.then(|| queues.pop()).flatten()
+            }
+        }
+
+        let pool = Pool::builder().workers(1);
+        let pool = pool.thread_scheduler(FirstOnly(Instant::now(), AtomicBool::new(false)));
+        let pool = pool.build().expect("a pool");
+        let (_sender, receiver) = bounded::<u8>(1);
+        let polls = move || while receiver.recv_timeout(Duration::from_millis(10)).is_err() {};
+        let _polls = spawn(&pool, "polls", polls);
+        spawn(&pool, "refused", has_run).join().expect("no panic");
     }
 
     /// The main thread of a forked child waits for a thread there.
@@ -810,32 +875,37 @@ mod cases {
         if std::env::args().any(|word| word == "--list") {
             return;
         }
-        for (name, _, wanted) in CASES {
-            if cfg!(sanitized = "thread") && *name == "child" {
-                // It is not made for children of `fork` with threads.
-                println!("test {name} ... ignored");
-                continue;
+        // These do nothing but wait.
+        let (slow, quick): (Vec<_>, Vec<_>) =
+            CASES.iter().partition(|case| case.0.starts_with("refused"));
+        std::thread::scope(|scope| {
+            for case in slow {
+                scope.spawn(move || check(case));
             }
-            // A thread that computes for ever never passes the turn on, and in a schedule time says nothing of a scheduler that refuses.
-            let seeds: &[_] = if *name == "busy" || name.starts_with("refused") {
-                &[None]
-            } else {
-                &[None, Some("1")]
-            };
-            for seed in seeds.iter().copied() {
-                let text = run(name, seed);
-                for part in *wanted {
-                    let found =
-                        (0..text.len()).any(|at| begins(&text.as_bytes()[at..], part.as_bytes()));
-                    assert!(found, "{name}, seed {seed:?}, {part}: {text}");
-                }
-                let seeded = if seed.is_some() {
-                    ", in a schedule"
-                } else {
-                    ""
-                };
-                println!("test {name}{seeded} ... ok");
+            quick.into_iter().for_each(check);
+        });
+    }
+
+    fn check((name, _, wanted): &Case) {
+        if cfg!(sanitized = "thread") && *name == "child" {
+            // It is not made for children of `fork` with threads.
+            println!("test {name} ... ignored");
+            return;
+        }
+        // A thread that computes for ever never passes the turn on, and in a schedule time says nothing of a scheduler that refuses.
+        let seeds: &[_] = match *name == "busy" || name.starts_with("refused") {
+            true => &[None],
+            false => &[None, Some("1")],
+        };
+        for seed in seeds.iter().copied() {
+            let text = run(name, seed);
+            for part in *wanted {
+                let found =
+                    (0..text.len()).any(|at| begins(&text.as_bytes()[at..], part.as_bytes()));
+                assert!(found, "{name}, seed {seed:?}, {part}: {text}");
             }
+            let seeded = seed.map_or("", |_| ", in a schedule");
+            println!("test {name}{seeded} ... ok");
         }
     }
 

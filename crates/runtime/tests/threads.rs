@@ -916,3 +916,26 @@ fn a_handle_that_was_ready_cannot_be_joined() {
     let joined = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handle.join()));
     assert!(joined.is_err());
 }
+
+#[test]
+fn a_scope_panics_if_the_result_of_a_thread_that_nobody_joins_does() {
+    struct Panics;
+
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("the destructor of a result");
+        }
+    }
+
+    let pool = Pool::builder().workers(1).build().expect("a pool");
+    let thread = Builder::new().pool(&pool).spawn(|| {
+        thread::scope(|scope| {
+            let member = scope.spawn(|| {
+                thread::yield_now();
+                Panics
+            });
+            drop(member);
+        });
+    });
+    assert!(thread.expect("a stack").join().is_err());
+}

@@ -6,7 +6,7 @@
 
 use super::deadlock;
 use super::handle::why;
-use super::scheduler::Queues;
+use super::scheduler::{Queues, Runnable};
 use crate::worker::{EndOnPanic, WorkerCore};
 use tanada_policy::WorkerId;
 use tanada_queues::{Head, Ready};
@@ -31,13 +31,8 @@ impl WorkerCore {
         if !deadlock::are_used() || !self.may_run_threads() {
             return None;
         }
-        let found = self
-            .own_thread()
-            .or_else(|| self.take_injected().or_else(|| self.steal_thread()));
-        if found.is_none() || self.threads.refused.get() {
-            self.looked_for_threads(found.is_some());
-        }
-        found
+        self.own_thread()
+            .or_else(|| self.take_injected().or_else(|| self.steal_thread()))
     }
 
     /// Takes and returns a thread that was handed to the pool and not to a worker. A scheduler is told of one that has arrived, and decides
@@ -54,9 +49,9 @@ impl WorkerCore {
         })
     }
 
-    fn steal_thread(&self) -> Option<Ready> {
+    pub(super) fn steal_thread(&self) -> Option<Ready> {
         let stolen = match self.pool().threads.scheduler() {
-            Some(scheduler) => self.ask_scheduler(|queues| scheduler.steal(queues)),
+            Some(scheduler) => self.ask_for_a_thread(|queues| scheduler.steal(queues)),
             None => {
                 // It waits for one of them only: there may be something else to do.
                 let mut waits = true;
@@ -67,6 +62,26 @@ impl WorkerCore {
             }
         };
         // A scheduler may return a thread of another pool.
+        stolen.and_then(|thread| Queues::of(self).ours(thread))
+    }
+
+    /// Takes and returns a thread that lies at a worker which the governor has parked: that worker does not come to it, and this one may
+    /// always have others that run before it steals.
+    fn take_from_parked(&self) -> Option<Ready> {
+        let pool = self.pool();
+        let has_parked = pool.is_governed()
+            && !pool
+                .sleep
+                .is_active(usize::from(pool.placement.workers()) - 1);
+        if !has_parked {
+            return None;
+        }
+        let stolen = match pool.threads.scheduler() {
+            Some(scheduler) => self.ask_for_a_thread(|queues| scheduler.steal(queues)),
+            None => {
+                Queues::of(self).steal_nearest_of(|_, victim| !pool.sleep.is_active(victim.index()))
+            }
+        };
         stolen.and_then(|thread| Queues::of(self).ours(thread))
     }
 
@@ -109,6 +124,16 @@ impl WorkerCore {
         answer
     }
 
+    /// Asks the user's scheduler for a thread.
+    fn ask_for_a_thread(
+        &self,
+        call: impl FnOnce(&mut Queues<'_>) -> Option<Runnable>,
+    ) -> Option<Runnable> {
+        let answer = self.ask_scheduler(call);
+        self.note_answer(answer.is_some());
+        answer
+    }
+
     /// Takes and returns a thread that lies at this worker.
     #[inline]
     pub(crate) fn own_thread(&self) -> Option<Ready> {
@@ -127,28 +152,29 @@ impl WorkerCore {
         {
             return Some(right);
         }
-        self.next_own_thread(before / ONCE_IN != picks / ONCE_IN)
+        let looks = picks / ONCE_IN;
+        self.next_own_thread((before / ONCE_IN != looks).then_some(looks))
     }
 
-    /// Looks in the run queue first, and if `all` before that at what comes from elsewhere.
+    /// Looks in the run queue first, and before that at what comes from elsewhere if this is a look at all, by the number of such looks.
     #[inline]
-    fn next_own_thread(&self, all: bool) -> Option<Ready> {
+    fn next_own_thread(&self, all: Option<u32>) -> Option<Ready> {
         let (pool, local) = (self.pool(), &self.threads);
-        if all {
+        if let Some(looks) = all {
             if pool.threads.has_mail(self.id.index()) {
                 self.open_mail();
             }
-            // By turns, so that none of them keeps the other waiting for ever. What a scheduler of the program's own leaves in a queue
-            // for long is its affair.
+            // What a scheduler of the program's own leaves in a queue for long is its affair.
             let waiting = || match pool.threads.scheduler {
                 None => local.with_head(Head::pop_waiting),
                 Some(_) => None,
             };
-            let injected = || self.take_injected();
-            let found = match local.waiting_first.replace(!local.waiting_first.get()) {
-                true => waiting().or_else(injected),
-                false => injected().or_else(waiting),
-            };
+            // By turns, so that none of them keeps another waiting for ever.
+            let found = (looks..looks + 3).find_map(|source| match source % 3 {
+                0 => waiting(),
+                1 => self.take_injected(),
+                _ => self.take_from_parked(),
+            });
             if found.is_some() {
                 return found;
             }
@@ -168,7 +194,7 @@ impl WorkerCore {
         match self.pool().threads.scheduler() {
             None => self.threads.with_head(Head::pop),
             Some(scheduler) => {
-                let next = self.ask_scheduler(|queues| scheduler.next(queues));
+                let next = self.ask_for_a_thread(|queues| scheduler.next(queues));
                 next.and_then(|thread| Queues::of(self).ours(thread))
             }
         }

@@ -32,10 +32,14 @@ impl WorkerCore {
                 self.on_top(|| self.run_threads_until(other, Some(&is_done)));
             }
             Some(thread) => {
-                self.rest_if_vain(&other, &is_done);
-                // Threads in the ring are this worker's.
-                Header::of(&other).goes_to(self);
-                self.threads.ring.push_front(other);
+                if self.is_vain(&other) {
+                    // What they wait for may wait for another worker that does not come to it.
+                    match self.steal_thread() {
+                        Some(stolen) => self.runs_next(stolen),
+                        None => self.rest(&is_done),
+                    }
+                }
+                self.runs_next(other);
                 self.stands_back(thread);
             }
         }
@@ -138,10 +142,16 @@ impl WorkerCore {
         });
     }
 
-    /// A thread of this worker waits for a job, a graph or a call, and is about to let `other` run. If `other` does nothing but wait for
-    /// such a thing, too, as all others here, and none of them has come to its end for some time, this worker sleeps for a moment: whoever
-    /// opens what one of them waits for need not know that the worker sleeps.
-    fn rest_if_vain(&self, other: &Ready, is_done: impl Fn() -> bool) {
+    /// Puts `thread` first into the ring. Threads there are this worker's.
+    fn runs_next(&self, thread: Ready) {
+        Header::of(&thread).goes_to(self);
+        self.threads.ring.push_front(thread);
+    }
+
+    /// A thread of this worker waits for a job, a graph or a call, and is about to let `other` run. Returns whether that does nothing but
+    /// wait for such a thing, too, as all others here, and none of them has come to its end for some time. Then this worker sleeps for a
+    /// moment if it finds nothing else: the thread that opens what one of them waits for need not know that the worker sleeps.
+    fn is_vain(&self, other: &Ready) -> bool {
         /// They look as often before the worker sleeps.
         const LOOKS: usize = 64;
         let local = &self.threads;
@@ -152,9 +162,7 @@ impl WorkerCore {
         }
         let most = LOOKS.max(local.helpers.get() + 1);
         local.vain.set(vain % most);
-        if vain == most {
-            self.rest(is_done);
-        }
+        vain == most
     }
 
     /// Returns whether `other`, which was taken out of the ring, and all threads that are still there do nothing but wait for a job, a

@@ -496,7 +496,7 @@ impl Header {
         let waker = loop {
             let guard = (seen == FUTURE).then(|| self.waker.lock());
             match self.joiner.compare_exchange(seen, DONE, AcqRel, Acquire) {
-                Ok(_) => break guard.and_then(|mut waker| waker.take()),
+                Ok(_) => break guard.and_then(|mut waker| Some((waker.take()?, self.label()))),
                 Err(now) => seen = now,
             }
         };
@@ -507,8 +507,12 @@ impl Header {
                 unsafe { self.free(Some(worker)) }
             }),
             FUTURE => {
-                if let Some(waker) = waker {
-                    worker.pool().catch(|| waker.wake());
+                if let Some((waker, label)) = waker {
+                    let (number, name) = label.unwrap_or_default();
+                    let label = Label::Light(number, name);
+                    let what =
+                        || format!("the waker that the end of lightweight {label} wakes panicked");
+                    worker.pool().catch_of(what, || waker.wake());
                 }
             }
             // SAFETY: the waiter waits until it is woken here.

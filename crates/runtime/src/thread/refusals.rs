@@ -9,13 +9,17 @@ use crate::pool::PoolShared;
 use crate::process;
 use crate::worker::WorkerCore;
 use parking_lot::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Refusals of all workers are reported after this time.
+/// A scheduler that returns no thread is reported after this time.
 const LONG: Duration = Duration::from_secs(10);
 
 /// A worker that has not been refused for this time does something else.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// Of so many refusals in a row, a worker notes one.
+const SOME: u32 = 16;
 
 /// The refusals of a pool's scheduler.
 #[derive(Default)]
@@ -23,84 +27,83 @@ pub(super) struct Refusals(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// Those in a row of each worker that was ever refused.
-    rows: Vec<Option<Row>>,
+    /// Those in a row of all workers.
+    row: Option<Row>,
+    /// When each worker was refused last, if it ever was.
+    last: Vec<Option<Instant>>,
     reported: bool,
 }
 
-/// Refusals of one worker, without a thread in between.
-#[derive(Clone, Copy)]
+/// Refusals between which the scheduler has returned no thread.
 struct Row {
     first: Instant,
     last: Instant,
+    /// How many threads the scheduler had returned before.
+    returned: u64,
 }
 
 impl Refusals {
-    /// Worker `me` has found a thread.
-    fn end(&self, me: usize) {
-        if let Some(row) = self.0.lock().rows.get_mut(me) {
-            *row = None;
-        }
-    }
-
-    /// Worker `me` is refused `now`. Returns whether all workers of the pool that run threads have been refused for long, if that is not
-    /// reported yet. `runs` returns whether a worker runs threads.
-    fn add(&self, me: usize, now: Instant, workers: usize, runs: impl Fn(usize) -> bool) -> bool {
+    /// Worker `me` of `pool` is refused. Returns whether all workers have been refused for long, if that is not reported yet.
+    fn add(&self, pool: &PoolShared, me: usize) -> bool {
+        let (threads, now) = (&pool.threads, Instant::now());
+        let returned = threads.seats.iter().map(|seat| seat.returned.load(Relaxed));
+        let returned = returned.sum();
         let mut state = self.0.lock();
-        state.rows.resize(workers, None);
-        let row = match state.rows[me] {
-            Some(row) if now.duration_since(row.last) <= PAUSE => Row { last: now, ..row },
-            _ => Row {
-                first: now,
-                last: now,
-            },
+        let first = match &state.row {
+            Some(row) if row.returned == returned && now - row.last <= PAUSE => row.first,
+            _ => now,
         };
-        state.rows[me] = Some(row);
-        if state.reported || now.duration_since(row.first) < LONG {
+        state.row = Some(Row {
+            first,
+            last: now,
+            returned,
+        });
+        state.last.resize(threads.seats.len(), None);
+        state.last[me] = Some(now);
+        if state.reported || now - first < LONG {
             return false;
         }
-        let is_long = |row: &Row| {
-            now.saturating_duration_since(row.first) >= LONG
-                && now.saturating_duration_since(row.last) <= PAUSE
-        };
-        let rows = state.rows.iter().enumerate();
-        let all = rows
-            .filter(|(worker, _)| runs(*worker))
-            .all(|(_, row)| row.as_ref().is_some_and(is_long));
+        // Another worker may be busy, and take a thread afterwards.
+        let mut workers = pool.sleep.idle().zip(&state.last).enumerate();
+        let all = workers.all(|(worker, (idle, last))| {
+            let is_refused = last.is_some_and(|last| now - last <= PAUSE);
+            let is_asleep = idle.is_some_and(|idle| idle.asleep);
+            is_refused || is_asleep || !threads.looks_for_threads(worker)
+        });
         state.reported = all;
         all
     }
 }
 
 impl WorkerCore {
-    /// This worker has looked for a thread.
-    #[cold]
-    pub(super) fn looked_for_threads(&self, found: bool) {
-        let pool = self.pool();
-        let (threads, me) = (&pool.threads, self.id.index());
-        let was_refused = &self.threads.refused;
+    /// This worker has asked the scheduler for a thread, which has returned one if `found`.
+    #[inline]
+    pub(super) fn note_answer(&self, found: bool) {
+        let refused = &self.threads.refused;
         if found {
-            if was_refused.replace(false) {
-                threads.refusals.end(me);
+            let returned = &self.pool().threads.seats[self.id.index()].returned;
+            returned.store(returned.load(Relaxed) + 1, Relaxed);
+            refused.set(0);
+        } else {
+            refused.set(refused.get().wrapping_add(1));
+            if refused.get().is_multiple_of(SOME) {
+                self.is_refused_again();
             }
-            return;
         }
+    }
+
+    #[cold]
+    fn is_refused_again(&self) {
+        let pool = self.pool();
         // In a schedule, time decides nothing.
-        let may_refuse = threads.scheduler().is_some() && pool.schedule.is_none();
-        if !may_refuse || !self.may_have_threads() {
-            return;
-        }
-        was_refused.set(true);
-        let runs =
-            |worker: usize| pool.sleep.is_active(worker) && threads.looks_for_threads(worker);
-        let workers = usize::from(pool.placement.workers());
-        if threads.refusals.add(me, Instant::now(), workers, runs) {
+        let may_refuse = pool.schedule.is_none() && self.may_have_threads();
+        if may_refuse && pool.threads.refusals.add(pool, self.id.index()) {
             report(pool);
         }
     }
 }
 
-/// Writes which threads wait for the scheduler of `pool`. None of the workers runs a thread.
+/// Writes which threads wait for the scheduler of `pool`.
 fn report(pool: &PoolShared) {
     let mut ready = Vec::new();
     stack::for_each(|header| {

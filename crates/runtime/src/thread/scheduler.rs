@@ -42,8 +42,8 @@ pub enum First {
 /// becomes ready in a call is announced by a later [`Scheduler::ready`]. A panic ends the process. A function must not block, and one that
 /// yields, or has to wait for a thread, for something of [`sync`](super::sync), or for a fork, a graph or a call, ends the process.
 ///
-/// A scheduler may keep threads itself instead of in [`Queues`]; then it says so by [`Scheduler::may_have`]. One that returns no thread to
-/// any worker for ten seconds, although some are ready, is reported on standard error, and asked on.
+/// A scheduler may keep threads itself instead of in [`Queues`]; then it says so by [`Scheduler::may_have`]. If no worker has got a thread
+/// for ten seconds, although some are ready and no worker is busy with something else, standard error says so, and the workers ask on.
 pub trait Scheduler: Send + Sync + 'static {
     /// Returns which thread goes on when an untied thread creates another one and makes it ready; by default the parent. If it is the
     /// child, both become ready, first the parent ([`Why::Forked`]) and then the child ([`Why::New`]), and the worker asks for the next.

@@ -252,7 +252,11 @@ impl<'scope> Scope<'scope, '_> {
                 member.0.0.lock().panicked += 1;
             }
             *place.lock() = Some(result);
-            drop(place);
+            // It drops the result if the handle is gone.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(place))) {
+                member.0.0.lock().panicked += 1;
+                resume_unwind(panic);
+            }
             drop(member);
         };
         (counted, packet)

@@ -62,6 +62,8 @@ pub(super) struct Seat {
     pub(super) looks: AtomicU64,
     /// Odd while the worker waits for something of another pool, or with a stack that is used up, and does nothing meanwhile.
     pub(super) elsewhere: AtomicU64,
+    /// How many threads a scheduler of the program's own has returned to the worker, which alone changes this.
+    pub(super) returned: AtomicU64,
     /// Whether the worker has no loop: its OS thread is the program's, or it has ended.
     pub(super) loopless: AtomicBool,
     /// The worker if it is adopted, and [runs no threads](WorkerCore::may_run_threads); else null. It is never freed: what looks for leaks
@@ -92,8 +94,6 @@ pub(crate) struct ThreadLocal {
     /// Threads that this worker has counted, and that have not been made or have ended.
     pub(super) credit: Cell<usize>,
     pub(super) picks: Cell<u32>,
-    /// Whether the next look at what has waited for long begins with this worker's run queue.
-    pub(super) waiting_first: Cell<bool>,
     /// How often from now on a thread that leaves may go on with the next one, before it gives this worker back.
     pub(super) turns: Cell<i32>,
     /// How often it may have as many more then.
@@ -117,8 +117,8 @@ pub(crate) struct ThreadLocal {
     pub(super) child: Cell<Option<Ready>>,
     /// Whether the scheduler is asked, or a closure of [`with_queues`](super::with_queues) is called: meanwhile nothing must wait here.
     pub(super) asking: Cell<bool>,
-    /// Whether the scheduler of the program's own has returned no thread when it was asked last, although it had some.
-    pub(super) refused: Cell<bool>,
+    /// How often in a row the scheduler of the program's own has returned no thread.
+    pub(super) refused: Cell<u32>,
 }
 
 impl ThreadShared {
@@ -134,6 +134,7 @@ impl ThreadShared {
                 mail: Mailbox::new(),
                 looks: AtomicU64::new(0),
                 elsewhere: AtomicU64::new(0),
+                returned: AtomicU64::new(0),
                 loopless: AtomicBool::new(false),
                 adopted: AtomicPtr::new(ptr::null_mut()),
             }
@@ -163,7 +164,6 @@ impl ThreadShared {
             under: Cell::new(0),
             credit: Cell::new(0),
             picks: Cell::new(0),
-            waiting_first: Cell::new(false),
             turns: Cell::new(0),
             more_turns: Cell::new(0),
             random: Cell::new(seed ^ (me as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
@@ -177,7 +177,7 @@ impl ThreadShared {
             carriers: Cell::new(0),
             child: Cell::new(None),
             asking: Cell::new(false),
-            refused: Cell::new(false),
+            refused: Cell::new(0),
         }
     }
 

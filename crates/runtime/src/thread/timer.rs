@@ -1,6 +1,6 @@
 //! The passing of time: one OS thread that unparks lightweight threads. It exists from the first time that one is needed.
 
-use super::deadlock;
+use super::deadlock::{self, Again};
 use super::record::Header;
 use super::shared;
 use crate::process::PerProcess;
@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 
 /// The time between two looks that [`look_later`] asks for.
 const LONG: Duration = Duration::from_secs(1);
+
+/// The longest time between two looks while only strangers are left.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// How long all threads have to be quiet before somebody looks whether they wait for each other.
 const QUIET: Duration = Duration::from_millis(100);
@@ -44,6 +47,8 @@ struct State {
     later: Option<Instant>,
     /// The processor's time that the last look has taken.
     took: Duration,
+    /// How long after the last look the next one was wanted, if that found none but strangers left.
+    strangers: Duration,
 }
 
 /// Returns the processor's time of this OS thread.
@@ -56,6 +61,26 @@ impl State {
     /// Returns how long from now on nothing is looked at: at least `least`.
     fn at_least(&self, least: Duration) -> Duration {
         least.max(self.took * PARTS)
+    }
+
+    /// A look was made, and says when to make the next one.
+    fn looked(&mut self, again: Again) {
+        let now = Instant::now();
+        self.strangers = match again {
+            Again::Later => (self.strangers * 2).clamp(LONG, LONGEST),
+            _ => Duration::ZERO,
+        };
+        match again {
+            Again::No => {}
+            Again::Soon => {
+                let rest = self.at_least(QUIET);
+                self.look.get_or_insert(now + rest);
+            }
+            Again::Later => {
+                let rest = self.at_least(self.strangers);
+                self.later.get_or_insert(now + rest);
+            }
+        }
     }
 }
 
@@ -135,8 +160,9 @@ fn want_look_later() {
     let timer = timer();
     let mut state = timer.state.lock();
     LATER.store(true, Ordering::Relaxed);
-    if state.later.is_none() {
-        state.later = Some(Instant::now() + state.at_least(LONG));
+    let when = Instant::now() + state.at_least(LONG);
+    if state.later.is_none_or(|later| when < later) {
+        state.later = Some(when);
         drop(state);
         timer.changed.notify_one();
     }
@@ -194,16 +220,15 @@ impl Timer {
                         // SAFETY: headers are at their places for ever, and a wake-up too many does no harm.
                         shared::unpark(unsafe { thread.as_ref() });
                     }
-                    look && quiet && deadlock::look()
+                    (look && quiet).then(deadlock::look)
                 });
-                if look && quiet {
-                    state.took = processor_time().saturating_sub(before);
-                }
-                if again {
-                    let rest = state.at_least(QUIET);
-                    state.look.get_or_insert(Instant::now() + rest);
-                } else if look && !quiet {
-                    state.look = Some(now + QUIET);
+                match again {
+                    Some(again) => {
+                        state.took = processor_time().saturating_sub(before);
+                        state.looked(again);
+                    }
+                    None if look => state.look = Some(now + QUIET),
+                    None => {}
                 }
                 continue;
             }

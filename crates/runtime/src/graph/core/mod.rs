@@ -416,6 +416,11 @@ impl Context<'_> {
             }
             let next = self.take_next(worker);
             if next.is_none() {
+                // Parts of a broadcast of forks do not disturb a worker that has tasks.
+                if worker.is_called() {
+                    worker.disturbed();
+                    continue;
+                }
                 worker.settle();
                 if worker
                     .help_threads(|| (), || self.graph.has_ended())

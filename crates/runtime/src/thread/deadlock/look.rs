@@ -84,17 +84,30 @@ impl Seen {
     }
 }
 
-/// Looks for threads that wait for each other, and returns whether to look again soon. If it finds the same ones again and again, reports
-/// them and ends the process.
-pub(in crate::thread) fn look() -> bool {
+/// When to look for threads that wait for each other again, although none begins to wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::thread) enum Again {
+    No,
+    Soon,
+    /// After some time: an OS thread that others do not know may end.
+    Later,
+}
+
+/// Looks for threads that wait for each other, and returns when to look again. If it finds the same ones again and again, reports them and
+/// ends the process.
+pub(in crate::thread) fn look() -> Again {
     let mut before = known().seen.lock();
     let (seen, blocked, circle) = match find() {
         Look::Dead(seen, blocked, circle) => (seen, blocked, circle),
         Look::Alive => {
             *before = None;
-            return false;
+            return Again::No;
         }
-        Look::Unknown => return true,
+        Look::Strangers => {
+            *before = None;
+            return Again::Later;
+        }
+        Look::Unknown => return Again::Soon,
     };
     let (times, seen) = match before.take() {
         Some((first, times)) => match seen.since(&first) {
@@ -110,7 +123,7 @@ pub(in crate::thread) fn look() -> bool {
     }
     *before = Some((seen, times));
     // A thread that has been woken, and did not run yet, will have run by then.
-    true
+    Again::Soon
 }
 
 /// What one look at everything has found.
@@ -118,6 +131,8 @@ enum Look {
     /// Threads that seem to wait for each other, and the places of those of them that do in a circle.
     Dead(Seen, Vec<Blocked>, Vec<usize>),
     Alive,
+    /// Nothing goes on, but there are OS threads that this crate does not know.
+    Strangers,
     /// An OS thread that waits does not sleep at the moment.
     Unknown,
 }
@@ -166,11 +181,11 @@ fn find() -> Look {
     let waiting = workers.len() + outside + 1 + usize::from(blocked::is_watched());
     if circle.is_empty() {
         match os_threads() {
-            Some((all, sleep)) if all == waiting && !timer::has_alarms() => match sleep {
-                true => {}
-                false => return Look::Unknown,
-            },
-            _ => return Look::Alive,
+            _ if timer::has_alarms() => return Look::Alive,
+            Some((all, true)) if all == waiting => {}
+            Some((all, false)) if all == waiting => return Look::Unknown,
+            Some(_) => return Look::Strangers,
+            None => return Look::Alive,
         }
     }
     let seen = Seen {

@@ -11,7 +11,8 @@
 //! - nobody is left who could wake one: every OS thread of the process is a worker that sleeps or waits, waits in a function of this crate,
 //!   or is one of the two that look after others.
 //!
-//! Otherwise an OS thread that this crate does not know may still send a message or unlock something, and nothing is reported.
+//! Otherwise an OS thread that this crate does not know may still send a message or unlock something, and nothing is reported until it has
+//! ended: if only such threads are left, a look is made after a second, and after twice the time each time, half a minute at most.
 //!
 //! An OS thread that was woken need not run for long, on a machine that has other things to do. So nothing is reported of one that does not
 //! sleep for the system.
@@ -28,7 +29,7 @@ use crate::pool::PoolShared;
 use crate::process::PerProcess;
 pub(super) use circle::Label;
 use look::Seen;
-pub(super) use look::{LOOKS, look};
+pub(super) use look::{Again, LOOKS, look};
 use os_threads::OsThread;
 pub(super) use os_threads::context;
 use parking_lot::Mutex;
