@@ -157,7 +157,7 @@ pub(super) const STEPS: &[Step] = &[
         Command(
             "cargo test --workspace --features tanada/parquet --no-fail-fast",
             None,
-            30,
+            50,
         ),
     ),
     step(
