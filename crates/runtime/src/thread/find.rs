@@ -1,7 +1,8 @@
 //! How a worker finds the next thread to run.
 //!
 //! A worker looks at its ring and at its run queue by turns, at its mail and the injected ones once in a while, and then also at those in
-//! its run queue that others come before, unless there is a scheduler. It steals only if it has nothing of its own. So none of them waits
+//! its run queue that others come before, unless there is a scheduler. It steals only if it has nothing of its own, with two
+//! exceptions: from workers that the governor has parked, and if its own threads do nothing but wait. So none of them waits
 //! for ever while the worker runs threads.
 
 use super::deadlock;

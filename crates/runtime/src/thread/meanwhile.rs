@@ -32,14 +32,14 @@ impl WorkerCore {
                 self.on_top(|| self.run_threads_until(other, Some(&is_done)));
             }
             Some(thread) => {
-                if self.is_vain(&other) {
-                    // What they wait for may wait for another worker that does not come to it.
-                    match self.steal_thread() {
-                        Some(stolen) => self.runs_next(stolen),
-                        None => self.rest(&is_done),
-                    }
+                let is_vain = self.is_vain(&other);
+                // What they wait for may wait for another worker that does not come to it.
+                let stolen = is_vain.then(|| self.steal_thread()).flatten();
+                if is_vain && stolen.is_none() {
+                    self.rest(&is_done);
                 }
                 self.runs_next(other);
+                stolen.into_iter().for_each(|stolen| self.runs_next(stolen));
                 self.stands_back(thread);
             }
         }

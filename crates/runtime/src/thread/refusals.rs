@@ -3,7 +3,8 @@
 //! A scheduler may return `None` for a while: it may want another worker, or another moment. One that never returns a thread keeps a pool
 //! waiting for ever, and no thread waits for another one. So the pool's workers report it, once a pool, and ask on.
 
-use super::deadlock::{self, Label};
+use super::deadlock::{self, Label, On};
+use super::record::Header;
 use super::stack;
 use crate::pool::PoolShared;
 use crate::process;
@@ -65,13 +66,11 @@ impl Refusals {
         }
         // Another worker may be busy, and take a thread afterwards.
         let mut workers = pool.sleep.idle().zip(&state.last).enumerate();
-        let all = workers.all(|(worker, (idle, last))| {
+        workers.all(|(worker, (idle, last))| {
             let is_refused = last.is_some_and(|last| now - last <= PAUSE);
             let is_asleep = idle.is_some_and(|idle| idle.asleep);
             is_refused || is_asleep || !threads.looks_for_threads(worker)
-        });
-        state.reported = all;
-        all
+        })
     }
 }
 
@@ -94,6 +93,7 @@ impl WorkerCore {
 
     #[cold]
     fn is_refused_again(&self) {
+        self.end_if_forked();
         let pool = self.pool();
         // In a schedule, time decides nothing.
         let may_refuse = pool.schedule.is_none() && self.may_have_threads();
@@ -110,11 +110,21 @@ fn report(pool: &PoolShared) {
         if let Some((number, name)) = header.label()
             && std::ptr::eq(header.pool_address(), pool)
             && !header.is_done()
-            && header.blocked_on().is_none()
+            && lies_in_a_queue(header)
         {
             ready.push(Label::Light(number, name));
         }
     });
+    let mut state = pool.threads.refusals.0.lock();
+    if ready.is_empty() {
+        // All wait, and are woken once in a while: nothing is looked at for some time.
+        state.row = None;
+        return;
+    }
+    if std::mem::replace(&mut state.reported, true) {
+        return;
+    }
+    drop(state);
     let mut text = format!(
         "the scheduler of threads of pool {} has returned none for {} seconds, although some are ready, and is asked on:",
         pool.number,
@@ -122,4 +132,12 @@ fn report(pool: &PoolShared) {
     );
     deadlock::list(&mut text, ready.iter(), Label::to_string);
     process::report(format_args!("{text}"));
+}
+
+/// Returns whether the thread, of which nothing is known to wait, may be in the hands of a scheduler.
+fn lies_in_a_queue(header: &Header) -> bool {
+    match header.blocked_on() {
+        None => true,
+        Some(wait) => wait.on == On::Work && !header.is_pinned(),
+    }
 }

@@ -45,7 +45,8 @@ struct State {
 /// ```
 ///
 /// # Panics
-/// With the panic of `body`; or if a thread panicked whose handle was not joined.
+/// With the panic of `body`; or if a thread whose handle was not joined panicked, or its result
+/// did when it was dropped.
 pub fn scope<'env, R>(body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
     let scope = Scope {
         shared: Arc::default(),

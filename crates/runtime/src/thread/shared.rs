@@ -66,8 +66,8 @@ pub(super) struct Seat {
     pub(super) returned: AtomicU64,
     /// Whether the worker has no loop: its OS thread is the program's, or it has ended.
     pub(super) loopless: AtomicBool,
-    /// The worker if it is adopted, and [runs no threads](WorkerCore::may_run_threads); else null. It is never freed: what looks for leaks
-    /// finds it here when its OS thread has ended.
+    /// The worker if it is adopted, and [runs no threads](WorkerCore::may_run_threads); else null. It is never freed: leak checkers
+    /// find it here after its OS thread has ended.
     adopted: AtomicPtr<WorkerCore>,
 }
 
