@@ -1,6 +1,7 @@
 //! Published programs that use rayon, built with the published `rayon-core` and with ours: same bytes, and times beside each other.
 //!
-//! Their sources come through cargo, into copies in `target/rayon-programs`. Nothing of them lies in this project.
+//! Their sources come through cargo, into copies in `target/rayon-programs`, and are built with their authors' profiles. Nothing of them
+//! lies in this project.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -199,7 +200,7 @@ fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String
         let of = |part: fn(&Vec<f64>) -> f64| [part(&times[0]), part(&times[1])];
         let least = of(|times| times[0]);
         let medians = of(|times| times[times.len() / 2]);
-        // Both sides have as many times.
+        // Both sides have the same number of times, so the ratio of the sums is that of the means.
         let halves = of(|times| times[..times.len().div_ceil(2)].iter().sum());
         let ratios = [least, halves, medians].map(|[rayon, tanada]| tanada / rayon);
         for (sum, ratio) in logarithms.iter_mut().zip(ratios) {

@@ -317,11 +317,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
     }
-    if !problems()
-        .into_iter()
-        .any(|make| make().name().contains(&only))
-    {
-        let all: Vec<_> = problems().into_iter().map(|make| make().name()).collect();
+    let all: Vec<_> = problems().iter().map(|make| make().name()).collect();
+    if !all.iter().any(|name| name.contains(&only)) {
         return Err(format!("no problem has {only} in its name: {}", all.join(", ")).into());
     }
     if !json {

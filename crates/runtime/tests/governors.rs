@@ -166,15 +166,18 @@ fn parked_workers_run_nothing_and_come_back() {
     }
 }
 
-#[test]
-fn a_nested_graph_of_a_worker_that_is_to_be_parked_goes_on() {
-    let script = Script::of(1);
-    let pool = Pool::builder()
-        .workers(3)
+fn pool_of(workers: u32, script: &Script) -> Pool {
+    Pool::builder()
+        .workers(workers)
         .governor_with(script.make())
         .governor_period(Duration::from_micros(1))
         .build()
-        .expect("a pool");
+        .expect("a pool")
+}
+
+#[test]
+fn a_nested_graph_of_a_worker_that_is_to_be_parked_goes_on() {
+    let pool = pool_of(3, &Script::of(1));
     let inner = AtomicUsize::new(0);
     pool.scope(|s| {
         for _ in 0..3 {
@@ -195,13 +198,7 @@ fn a_nested_graph_of_a_worker_that_is_to_be_parked_goes_on() {
 
 #[test]
 fn a_thread_at_the_tail_of_a_parked_worker_runs_although_the_others_are_never_idle() {
-    let script = Script::of(1);
-    let pool = Pool::builder()
-        .workers(2)
-        .governor_with(script.make())
-        .governor_period(Duration::from_micros(1))
-        .build()
-        .expect("a pool");
+    let pool = pool_of(2, &Script::of(1));
     run_until(&pool, || pool.active() == 1);
     let has_run = Arc::new(AtomicBool::new(false));
     let waits = move || {
@@ -221,12 +218,7 @@ fn a_thread_at_the_tail_of_a_parked_worker_runs_although_the_others_are_never_id
 #[test]
 fn tasks_that_wait_for_each_other_end_the_governors_rule() {
     let script = Script::of(1);
-    let pool = Pool::builder()
-        .workers(2)
-        .governor_with(script.make())
-        .governor_period(Duration::from_micros(1))
-        .build()
-        .expect("a pool");
+    let pool = pool_of(2, &script);
     run_until(&pool, || pool.active() == 1);
     let barrier = Barrier::new(2);
     pool.scope(|s| {

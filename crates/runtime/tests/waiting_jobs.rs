@@ -51,6 +51,27 @@ fn on_an_adopted_worker(body: impl FnOnce(&Pool) + Send + 'static) {
 }
 
 #[test]
+fn a_thread_that_an_adopted_worker_creates_runs_on_one_that_is_never_idle() {
+    on_an_adopted_worker(|pool| {
+        let (began, has_run) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (begins, ends) = (Arc::clone(&began), Arc::clone(&has_run));
+        let spins = move || {
+            begins.store(1, Relaxed);
+            while ends.load(Relaxed) == 0 {
+                thread::yield_now();
+            }
+        };
+        let spins = Builder::new().pool(pool).spawn(spins).expect("a stack");
+        while began.load(Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        let runs = thread::spawn(move || has_run.store(1, Relaxed));
+        runs.join().expect("no panic");
+        spins.join().expect("no panic");
+    });
+}
+
+#[test]
 fn a_thread_wakes_the_worker_that_may_run_it_and_not_the_adopted_one() {
     on_an_adopted_worker(|pool| {
         let (sender, receiver) = bounded(1);

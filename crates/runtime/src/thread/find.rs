@@ -2,7 +2,7 @@
 //!
 //! A worker looks at its ring and at its run queue by turns, at its mail and the injected ones once in a while, and then also at those in
 //! its run queue that others come before, unless there is a scheduler. It steals only if it has nothing of its own, with two
-//! exceptions: from workers that the governor has parked, and if its own threads do nothing but wait. So none of them waits
+//! exceptions: from workers that do not come to their threads, and if its own threads do nothing but wait. So none of them waits
 //! for ever while the worker runs threads.
 
 use super::deadlock;
@@ -15,8 +15,8 @@ use tanada_queues::{Head, Ready};
 /// Of so many threads that a worker takes, one is of its run queue if that holds any, and the others are of its ring. A power of two.
 pub(super) const RING: u32 = 16;
 
-/// So often, a multiple of [`RING`], a worker looks at its mail, at the injected threads and at those that wait behind others in its run
-/// queue although it has others.
+/// So often, a multiple of [`RING`], a worker looks at its mail, at the injected threads, at those that wait behind others in its run queue
+/// and at those of workers that do not come to them, although it has others.
 const ONCE_IN: u32 = 32;
 
 /// So often a thief looks whether a thread is still there that lies alone in its queue, before it takes the thread.
@@ -66,24 +66,15 @@ impl WorkerCore {
         stolen.and_then(|thread| Queues::of(self).ours(thread))
     }
 
-    /// Takes and returns a thread that lies at a worker which the governor has parked: that worker does not come to it, and this one may
-    /// always have others that run before it steals.
-    fn take_from_parked(&self) -> Option<Ready> {
+    /// Steals if a thread lies at a worker that does not come to it: this worker may always have others of its own.
+    fn steal_from_absent(&self) -> Option<Ready> {
         let pool = self.pool();
-        let has_parked = pool.is_governed()
-            && !pool
-                .sleep
-                .is_active(usize::from(pool.placement.workers()) - 1);
-        if !has_parked {
+        if !pool.has_absent() || !pool.sleep.is_active(self.id.index()) {
             return None;
         }
-        let stolen = match pool.threads.scheduler() {
-            Some(scheduler) => self.ask_for_a_thread(|queues| scheduler.steal(queues)),
-            None => {
-                Queues::of(self).steal_nearest_of(|_, victim| !pool.sleep.is_active(victim.index()))
-            }
-        };
-        stolen.and_then(|thread| Queues::of(self).ours(thread))
+        let mut workers = 0..usize::from(pool.placement.workers());
+        let is_left = |whom| pool.is_absent(whom) && !pool.threads.tail(whom).is_empty();
+        workers.any(is_left).then(|| self.steal_thread()).flatten()
     }
 
     /// Returns whether the only thread of `victim` stays in its queue for a moment. Most do not that a thread has created and joins, or has
@@ -153,15 +144,14 @@ impl WorkerCore {
         {
             return Some(right);
         }
-        let looks = picks / ONCE_IN;
-        self.next_own_thread((before / ONCE_IN != looks).then_some(looks))
+        self.next_own_thread(before / ONCE_IN != picks / ONCE_IN)
     }
 
-    /// Looks in the run queue first, and before that at what comes from elsewhere if this is a look at all, by the number of such looks.
+    /// Looks in the run queue first, and if `all` before that at what comes from elsewhere.
     #[inline]
-    fn next_own_thread(&self, all: Option<u32>) -> Option<Ready> {
+    fn next_own_thread(&self, all: bool) -> Option<Ready> {
         let (pool, local) = (self.pool(), &self.threads);
-        if let Some(looks) = all {
+        if all {
             if pool.threads.has_mail(self.id.index()) {
                 self.open_mail();
             }
@@ -171,10 +161,12 @@ impl WorkerCore {
                 Some(_) => None,
             };
             // By turns, so that none of them keeps another waiting for ever.
-            let found = (looks..looks + 3).find_map(|source| match source % 3 {
+            let first = local.looks.get();
+            local.looks.set((first + 1) % 3);
+            let found = (first..first + 3).find_map(|source| match source % 3 {
                 0 => waiting(),
                 1 => self.take_injected(),
-                _ => self.take_from_parked(),
+                _ => self.steal_from_absent(),
             });
             if found.is_some() {
                 return found;

@@ -103,8 +103,14 @@ impl WorkerCore {
 
     /// This worker begins or ends to wait for something of another pool, or with a stack that is used up.
     pub(super) fn changes_elsewhere(&self) {
-        let seat = &self.pool().threads.seats[self.id.index()];
-        seat.elsewhere.fetch_add(1, SeqCst);
+        let threads = &self.pool().threads;
+        let before = threads.seats[self.id.index()]
+            .elsewhere
+            .fetch_add(1, SeqCst);
+        match before % 2 {
+            0 => threads.absent.fetch_add(1, Relaxed),
+            _ => threads.absent.fetch_sub(1, Relaxed),
+        };
     }
 
     /// This worker, which waits in a task, has found something to do.

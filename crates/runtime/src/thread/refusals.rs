@@ -10,66 +10,55 @@ use crate::pool::PoolShared;
 use crate::process;
 use crate::worker::WorkerCore;
 use parking_lot::Mutex;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// A scheduler that returns no thread is reported after this time.
 const LONG: Duration = Duration::from_secs(10);
 
 /// A worker that has not been refused for this time does something else.
-const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// Of so many refusals in a row, a worker notes one.
 const SOME: u32 = 16;
 
 /// The refusals of a pool's scheduler.
 #[derive(Default)]
-pub(super) struct Refusals(Mutex<State>);
+pub(super) struct Refusals {
+    /// Whether the scheduler has returned no thread since a refusal was noted last. Apart from the rest: all workers look at it.
+    goes_on: AtomicBool,
+    state: Mutex<State>,
+}
 
 #[derive(Default)]
 struct State {
-    /// Those in a row of all workers.
-    row: Option<Row>,
-    /// When each worker was refused last, if it ever was.
+    /// The first and the last refusal that was noted, of those between which the scheduler has returned no thread.
+    row: Option<(Instant, Instant)>,
+    /// When a refusal of each worker was noted last, if one ever was.
     last: Vec<Option<Instant>>,
     reported: bool,
-}
-
-/// Refusals between which the scheduler has returned no thread.
-struct Row {
-    first: Instant,
-    last: Instant,
-    /// How many threads the scheduler had returned before.
-    returned: u64,
 }
 
 impl Refusals {
     /// Worker `me` of `pool` is refused. Returns whether all workers have been refused for long, if that is not reported yet.
     fn add(&self, pool: &PoolShared, me: usize) -> bool {
-        let (threads, now) = (&pool.threads, Instant::now());
-        let returned = threads.seats.iter().map(|seat| seat.returned.load(Relaxed));
-        let returned = returned.sum();
-        let mut state = self.0.lock();
-        let first = match &state.row {
-            Some(row) if row.returned == returned && now - row.last <= PAUSE => row.first,
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        let goes_on = self.goes_on.swap(true, Relaxed);
+        let first = match state.row {
+            Some((first, last)) if goes_on && now - last <= PAUSE => first,
             _ => now,
         };
-        state.row = Some(Row {
-            first,
-            last: now,
-            returned,
-        });
-        state.last.resize(threads.seats.len(), None);
+        state.row = Some((first, now));
+        state.last.resize(pool.threads.seats.len(), None);
         state.last[me] = Some(now);
         if state.reported || now - first < LONG {
             return false;
         }
         // Another worker may be busy, and take a thread afterwards.
-        let mut workers = pool.sleep.idle().zip(&state.last).enumerate();
-        workers.all(|(worker, (idle, last))| {
-            let is_refused = last.is_some_and(|last| now - last <= PAUSE);
-            let is_asleep = idle.is_some_and(|idle| idle.asleep);
-            is_refused || is_asleep || !threads.looks_for_threads(worker)
+        deadlock::workers_of(pool).all(|(worker, still)| {
+            let is_refused = state.last[worker].is_some_and(|last| now - last <= PAUSE);
+            is_refused || still.is_some()
         })
     }
 }
@@ -80,8 +69,10 @@ impl WorkerCore {
     pub(super) fn note_answer(&self, found: bool) {
         let refused = &self.threads.refused;
         if found {
-            let returned = &self.pool().threads.seats[self.id.index()].returned;
-            returned.store(returned.load(Relaxed) + 1, Relaxed);
+            let goes_on = &self.pool().threads.refusals.goes_on;
+            if goes_on.load(Relaxed) {
+                goes_on.store(false, Relaxed);
+            }
             refused.set(0);
         } else {
             refused.set(refused.get().wrapping_add(1));
@@ -115,7 +106,7 @@ fn report(pool: &PoolShared) {
             ready.push(Label::Light(number, name));
         }
     });
-    let mut state = pool.threads.refusals.0.lock();
+    let mut state = pool.threads.refusals.state.lock();
     if ready.is_empty() {
         // All wait, and are woken once in a while: nothing is looked at for some time.
         state.row = None;
@@ -130,7 +121,7 @@ fn report(pool: &PoolShared) {
         pool.number,
         LONG.as_secs(),
     );
-    deadlock::list(&mut text, ready.iter(), Label::to_string);
+    deadlock::append_lines(&mut text, ready.iter(), Label::to_string);
     process::report(format_args!("{text}"));
 }
 

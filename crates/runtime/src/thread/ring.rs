@@ -5,8 +5,8 @@ use std::cell::Cell;
 use tanada_queues::Ready;
 
 /// Threads of one worker, which alone touches them and is noted in them, in the order in which they became ready: a list through their
-/// headers, of which the last one's word says nothing. They are tied to the worker, but for one that a waiting thread has found and put
-/// first.
+/// headers, of which the last one's word says nothing. They are tied to the worker, but for those that a waiting thread has found or
+/// stolen and put first.
 #[derive(Default)]
 pub(super) struct Ring {
     pub(super) first: Cell<Option<&'static Header>>,

@@ -43,7 +43,7 @@ pub enum First {
 /// yields, or has to wait for a thread, for something of [`sync`](super::sync), or for a fork, a graph or a call, ends the process.
 ///
 /// A scheduler may keep threads itself instead of in [`Queues`]; then it says so by [`Scheduler::may_have`]. If no worker has got a thread
-/// for ten seconds, although some are ready and no worker is busy with something else, standard error says so, and the workers ask on.
+/// for ten seconds, although some are ready and no worker runs anything else, standard error says so, and the workers ask on.
 pub trait Scheduler: Send + Sync + 'static {
     /// Returns which thread goes on when an untied thread creates another one and makes it ready; by default the parent. If it is the
     /// child, both become ready, first the parent ([`Why::Forked`]) and then the child ([`Why::New`]), and the worker asks for the next.
@@ -66,14 +66,16 @@ pub trait Scheduler: Send + Sync + 'static {
         queues.pop()
     }
 
-    /// Returns a thread of another worker for this one, which has none; by default from the tail of the nearest worker that has some.
+    /// Returns a thread of another worker for this one, which has none, or none but threads that wait; by default
+    /// [`Queues::steal_nearest`]. Called once in a while, too, if a thread lies at a worker that does not come to it: the governor has
+    /// parked it, it is adopted, or it waits for something of another pool.
     fn steal(&self, queues: &mut Queues<'_>) -> Option<Runnable> {
         queues.steal_nearest()
     }
 
     /// Returns whether the scheduler itself keeps a thread that [`Scheduler::next`] or [`Scheduler::steal`] might return for worker `me`;
     /// by default false. Asked before a worker sleeps, so that no thread is overlooked which was made ready in between: what one call of
-    /// [`Scheduler::ready`] has stored, later calls of this function see.
+    /// [`Scheduler::ready`] has stored, later calls of this function see. Asked, too, when those two have often returned no thread.
     fn may_have(&self, me: WorkerId) -> bool {
         let _ = me;
         false
@@ -246,7 +248,7 @@ impl<'a> Queues<'a> {
     }
 
     /// Takes and returns the thread at the tail of the nearest other worker that has some; of equally near ones, in the order of a random
-    /// start.
+    /// start. Workers that do not come to their threads, as [`Scheduler::steal`] says, are before all others.
     pub fn steal_nearest(&mut self) -> Option<Runnable> {
         self.steal_nearest_of(|_, _| true)
     }
@@ -257,16 +259,25 @@ impl<'a> Queues<'a> {
         mut may_take: impl FnMut(&Self, WorkerId) -> bool,
     ) -> Option<Runnable> {
         let (worker, start) = (self.worker, self.random() as usize);
-        let placement = &worker.pool().placement;
+        let pool = worker.pool();
+        let placement = &pool.placement;
         let distance = |other: &WorkerId| placement.distance(worker.id, *other);
         let others = placement.by_distance(worker.id);
+        let mut take = |queues: &mut Self, victim| {
+            let takes = may_take(queues, victim);
+            takes.then(|| queues.pop_tail(victim)).flatten()
+        };
+        if pool.has_absent() {
+            let mut absent = others.iter().filter(|other| pool.is_absent(other.index()));
+            if let Some(thread) = absent.find_map(|victim| take(self, *victim)) {
+                return Some(thread);
+            }
+        }
         for ring in others.chunk_by(|a, b| distance(a) == distance(b)) {
             let start = start % ring.len();
-            for victim in ring[start..].iter().chain(&ring[..start]) {
-                let taken = may_take(self, *victim).then(|| self.pop_tail(*victim));
-                if let Some(thread) = taken.flatten() {
-                    return Some(thread);
-                }
+            let mut victims = ring[start..].iter().chain(&ring[..start]);
+            if let Some(thread) = victims.find_map(|victim| take(self, *victim)) {
+                return Some(thread);
             }
         }
         None

@@ -52,6 +52,8 @@ pub(crate) struct ThreadShared {
     heads: Mutex<Vec<Option<Head>>>,
     /// Whether some worker is adopted.
     has_adopted: AtomicBool,
+    /// The number of workers that are adopted, or wait for something of another pool: see [`PoolShared::is_absent`].
+    pub(super) absent: AtomicUsize,
 }
 
 /// What one worker lets others reach.
@@ -62,8 +64,6 @@ pub(super) struct Seat {
     pub(super) looks: AtomicU64,
     /// Odd while the worker waits for something of another pool, or with a stack that is used up, and does nothing meanwhile.
     pub(super) elsewhere: AtomicU64,
-    /// How many threads a scheduler of the program's own has returned to the worker, which alone changes this.
-    pub(super) returned: AtomicU64,
     /// Whether the worker has no loop: its OS thread is the program's, or it has ended.
     pub(super) loopless: AtomicBool,
     /// The worker if it is adopted, and [runs no threads](WorkerCore::may_run_threads); else null. It is never freed: leak checkers
@@ -94,6 +94,8 @@ pub(crate) struct ThreadLocal {
     /// Threads that this worker has counted, and that have not been made or have ended.
     pub(super) credit: Cell<usize>,
     pub(super) picks: Cell<u32>,
+    /// Which of three sources the next look at what comes from elsewhere begins with.
+    pub(super) looks: Cell<u8>,
     /// How often from now on a thread that leaves may go on with the next one, before it gives this worker back.
     pub(super) turns: Cell<i32>,
     /// How often it may have as many more then.
@@ -134,7 +136,6 @@ impl ThreadShared {
                 mail: Mailbox::new(),
                 looks: AtomicU64::new(0),
                 elsewhere: AtomicU64::new(0),
-                returned: AtomicU64::new(0),
                 loopless: AtomicBool::new(false),
                 adopted: AtomicPtr::new(ptr::null_mut()),
             }
@@ -147,6 +148,7 @@ impl ThreadShared {
             refusals: Refusals::default(),
             heads: Mutex::new(heads),
             has_adopted: AtomicBool::new(false),
+            absent: AtomicUsize::new(0),
         }
     }
 
@@ -164,6 +166,7 @@ impl ThreadShared {
             under: Cell::new(0),
             credit: Cell::new(0),
             picks: Cell::new(0),
+            looks: Cell::new(0),
             turns: Cell::new(0),
             more_turns: Cell::new(0),
             random: Cell::new(seed ^ (me as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
@@ -225,14 +228,6 @@ impl ThreadShared {
         self.seats[whom].loopless.load(Relaxed)
     }
 
-    /// Returns whether worker `whom` looks for threads whenever it has nothing else to do.
-    pub(super) fn looks_for_threads(&self, whom: usize) -> bool {
-        let seat = &self.seats[whom];
-        let is_elsewhere = self.waits_elsewhere(whom) % 2 == 1;
-        let looks = !is_elsewhere && !self.is_loopless(whom) && !seat.is_adopted();
-        looks && self.has_begun(whom)
-    }
-
     /// Worker `me` has no loop from now on.
     pub(crate) fn has_no_loop(&self, me: usize) {
         self.seats[me].loopless.store(true, Relaxed);
@@ -246,6 +241,7 @@ impl ThreadShared {
             .adopted
             .store(ptr::from_ref(worker).cast_mut(), SeqCst);
         self.has_adopted.store(true, SeqCst);
+        self.absent.fetch_add(1, Relaxed);
     }
 
     pub(super) fn tail(&self, whom: usize) -> &Tail {
@@ -466,6 +462,22 @@ impl PoolShared {
                 self.announce_thread();
             }
         }
+    }
+
+    /// Returns whether there may be a worker that [is absent](Self::is_absent).
+    pub(super) fn has_absent(&self) -> bool {
+        let workers = usize::from(self.placement.workers());
+        let has_parked = self.is_governed() && self.sleep.width() < workers;
+        has_parked || self.threads.absent.load(Relaxed) > 0
+    }
+
+    /// Returns whether worker `whom` does not come to the threads that lie at it: the governor has parked it, it waits for something of
+    /// another pool, or it is adopted.
+    pub(super) fn is_absent(&self, whom: usize) -> bool {
+        let threads = &self.threads;
+        !self.sleep.is_active(whom)
+            || threads.waits_elsewhere(whom) % 2 == 1
+            || threads.is_loopless(whom)
     }
 
     /// Hands a thread that is ready to the first worker that looks. No scheduler is asked.

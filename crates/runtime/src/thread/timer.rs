@@ -47,7 +47,7 @@ struct State {
     later: Option<Instant>,
     /// The processor's time that the last look has taken.
     took: Duration,
-    /// How long after the last look the next one was wanted, if that found none but strangers left.
+    /// How long after the last look the next one was wanted, if that found none but strangers left and nothing has begun to wait since.
     strangers: Duration,
 }
 
@@ -77,8 +77,8 @@ impl State {
                 self.look.get_or_insert(now + rest);
             }
             Again::Later => {
-                let rest = self.at_least(self.strangers);
-                self.later.get_or_insert(now + rest);
+                let when = now + self.at_least(self.strangers);
+                self.later = Some(self.later.map_or(when, |later| later.min(when)));
             }
         }
     }
@@ -138,6 +138,7 @@ pub(super) fn look_soon() {
     let mut state = timer.state.lock();
     if state.look.is_none() {
         state.look = Some(Instant::now() + state.at_least(QUIET));
+        state.strangers = Duration::ZERO;
         drop(state);
         timer.changed.notify_one();
     }

@@ -419,6 +419,8 @@ impl Context<'_> {
                 // Parts of a broadcast of forks do not disturb a worker that has tasks.
                 if worker.is_called() {
                     worker.disturbed();
+                    // As many parts may come as threads wait for.
+                    worker.help_threads(|| (), || self.graph.has_ended());
                     continue;
                 }
                 worker.settle();

@@ -5,6 +5,7 @@ use super::known;
 use super::os_threads::os_threads;
 use super::report::report;
 use super::waits::Heavy;
+use crate::pool::PoolShared;
 use crate::replay::blocked;
 use crate::thread::record::{Wait, pool_number};
 use crate::thread::{stack, timer};
@@ -22,7 +23,7 @@ pub(super) struct Seen {
 }
 
 /// A worker that does nothing.
-pub(super) struct Worker {
+pub(in crate::thread) struct Worker {
     /// Its pool's number in waits, and its own.
     pub(super) place: (u64, u16),
     /// The number of its pool in reports.
@@ -85,11 +86,11 @@ impl Seen {
 }
 
 /// When to look for threads that wait for each other again, although none begins to wait.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(in crate::thread) enum Again {
     No,
     Soon,
-    /// After some time: an OS thread that others do not know may end.
+    /// After some time: an OS thread that this crate does not know may end.
     Later,
 }
 
@@ -131,7 +132,7 @@ enum Look {
     /// Threads that seem to wait for each other, and the places of those of them that do in a circle.
     Dead(Seen, Vec<Blocked>, Vec<usize>),
     Alive,
-    /// Nothing goes on, but there are OS threads that this crate does not know.
+    /// No worker does anything, but the process has other OS threads than those that are known to wait.
     Strangers,
     /// An OS thread that waits does not sleep at the moment.
     Unknown,
@@ -180,8 +181,10 @@ fn find() -> Look {
     // The timer's thread calls this. The one that watches schedules wakes nothing that waits.
     let waiting = workers.len() + outside + 1 + usize::from(blocked::is_watched());
     if circle.is_empty() {
+        if timer::has_alarms() {
+            return Look::Alive;
+        }
         match os_threads() {
-            _ if timer::has_alarms() => return Look::Alive,
             Some((all, true)) if all == waiting => {}
             Some((all, false)) if all == waiting => return Look::Unknown,
             Some(_) => return Look::Strangers,
@@ -224,42 +227,51 @@ fn still_workers() -> Option<Vec<Worker>> {
         .filter_map(Weak::upgrade)
         .collect();
     let mut workers = Vec::new();
-    for pool in pools {
-        // In a child of `fork(2)` the workers of its parent are none.
-        if pool.is_forked() {
-            continue;
-        }
-        let waits = pool.forks.demand.waits.idle();
-        for (me, (idle, waiting)) in pool.sleep.idle().zip(waits).enumerate() {
-            // It has no thread yet, and gets one from the program.
-            if !pool.threads.has_begun(me) {
-                continue;
-            }
-            let (found, in_vain) = pool.threads.looks_of(me);
-            let elsewhere = pool.threads.waits_elsewhere(me);
-            let asleep =
-                |idle: Option<Idle>| Some(Still::Asleep(idle.filter(|idle| idle.asleep)?.turns));
-            let (still, is_in_a_task) = if let Some(still) = asleep(idle) {
-                (still, false)
-            } else if let Some(still) = asleep(waiting) {
-                (still, true)
-            } else if elsewhere % 2 == 1 {
-                (Still::Asleep(elsewhere), false)
-            } else if in_vain >= LOOKS {
-                (Still::Looks(found, in_vain), true)
-            } else if pool.threads.is_loopless(me) {
-                // Its OS thread is the program's, or has ended, or both.
-                continue;
-            } else {
-                return None;
-            };
-            workers.push(Worker {
-                place: (pool_number(&raw const *pool), me as u16),
-                pool: pool.number,
-                still,
-                is_in_a_task,
-            });
+    // In a child of `fork(2)` the workers of its parent are none.
+    for pool in pools.iter().filter(|pool| !pool.is_forked()) {
+        for (_, still) in workers_of(pool) {
+            workers.push(still?);
         }
     }
     Some(workers)
+}
+
+/// Returns the workers of `pool`, each as one that does nothing; with `None` if it runs something.
+pub(in crate::thread) fn workers_of(
+    pool: &PoolShared,
+) -> impl Iterator<Item = (usize, Option<Worker>)> {
+    let idle = pool.sleep.idle().zip(pool.forks.demand.waits.idle());
+    idle.enumerate().filter_map(|(me, (idle, waiting))| {
+        // It has no thread yet, and gets one from the program.
+        if !pool.threads.has_begun(me) {
+            return None;
+        }
+        let is_loopless = pool.threads.is_loopless(me);
+        let (found, in_vain) = pool.threads.looks_of(me);
+        let elsewhere = pool.threads.waits_elsewhere(me);
+        let asleep =
+            |idle: Option<Idle>| Some(Still::Asleep(idle.filter(|idle| idle.asleep)?.turns));
+        let (still, is_in_a_task) = if let Some(still) = asleep(idle) {
+            (still, false)
+        } else if let Some(still) = asleep(waiting) {
+            (still, true)
+        } else if elsewhere % 2 == 1 {
+            (Still::Asleep(elsewhere), false)
+        } else if in_vain >= LOOKS {
+            (Still::Looks(found, in_vain), true)
+        } else if is_loopless {
+            // Its OS thread is the program's, or has ended, or both.
+            return None;
+        } else {
+            return Some((me, None));
+        };
+        let worker = Worker {
+            place: (pool_number(pool), me as u16),
+            pool: pool.number,
+            still,
+            // What waits on a worker without a loop is the program's, and named as that.
+            is_in_a_task: is_in_a_task && !is_loopless,
+        };
+        Some((me, Some(worker)))
+    })
 }

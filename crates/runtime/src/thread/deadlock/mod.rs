@@ -29,11 +29,11 @@ use crate::pool::PoolShared;
 use crate::process::PerProcess;
 pub(super) use circle::Label;
 use look::Seen;
-pub(super) use look::{Again, LOOKS, look};
+pub(super) use look::{Again, LOOKS, look, workers_of};
 use os_threads::OsThread;
 pub(super) use os_threads::context;
 use parking_lot::Mutex;
-pub(super) use report::list;
+pub(super) use report::append_lines;
 use std::collections::BTreeMap;
 use std::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,

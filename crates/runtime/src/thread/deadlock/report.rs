@@ -55,22 +55,22 @@ impl Report<'_> {
     fn of_all(&self) -> String {
         let mut text =
             String::from("deadlock: all threads wait, and nobody is left who could wake one:");
-        list(&mut text, self.blocked.iter(), |thread| {
+        append_lines(&mut text, self.blocked.iter(), |thread| {
             let keeps = |other: &&Blocked| other.pool != 0 && other.pool == thread.wait.what;
             let keeper = self.blocked.iter().find(keeps);
             format!("{} waits for {}", thread.label, self.what(thread, keeper))
         });
-        list(&mut text, self.in_tasks().iter(), |worker| {
+        append_lines(&mut text, self.in_tasks().iter(), |worker| {
             let (pool, me, what) = (worker.pool, worker.place.1, text_of(On::Work));
             format!("a task or closure on worker {me} of pool {pool} waits for {what}")
         });
-        list(&mut text, waiting_os_threads().iter(), |thread| {
+        append_lines(&mut text, waiting_os_threads().iter(), |thread| {
             let (name, what) = (thread.name(), text_of(thread.on()));
             format!("OS thread {name} waits for {what}")
         });
         let mut named: HashSet<u64> = self.blocked.iter().map(|thread| thread.number).collect();
         let queued = self.queued(&named);
-        list(&mut text, queued.iter(), |(number, (name, holder))| {
+        append_lines(&mut text, queued.iter(), |(number, (name, holder))| {
             let (thread, pool) = (Label::Light(*number, name), pool_name(holder.pool));
             let holder = &holder.label;
             format!("{thread} waits for a worker of {pool}, on which {holder} waits")
@@ -78,7 +78,7 @@ impl Report<'_> {
         named.extend(queued.keys());
         let lost = self.losable.iter();
         let lost = lost.filter(|(number, _)| !named.contains(number));
-        list(&mut text, lost, |(number, name)| {
+        append_lines(&mut text, lost, |(number, name)| {
             let thread = Label::Light(*number, name);
             format!("{thread} was never run: a scheduler has lost it")
         });
@@ -163,7 +163,7 @@ impl Report<'_> {
 }
 
 /// Appends a line for each item, and for those that would make the report long, how many they are.
-pub(in crate::thread) fn list<I: Iterator>(
+pub(in crate::thread) fn append_lines<I: Iterator>(
     text: &mut String,
     mut items: I,
     line: impl Fn(I::Item) -> String,
