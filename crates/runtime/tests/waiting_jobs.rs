@@ -51,7 +51,7 @@ fn on_an_adopted_worker(body: impl FnOnce(&Pool) + Send + 'static) {
 }
 
 #[test]
-fn a_thread_that_an_adopted_worker_creates_runs_on_one_that_is_never_idle() {
+fn a_thread_of_an_adopted_worker_runs_beside_one_that_spins() {
     on_an_adopted_worker(|pool| {
         let (began, has_run) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (begins, ends) = (Arc::clone(&began), Arc::clone(&has_run));
