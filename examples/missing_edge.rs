@@ -1,15 +1,16 @@
 //! A missing dependency, and how it is found: the harvest is weighed after the terraces are cut, but before the carts have come.
 //!
-//! `tanada explore -- missing_edge` finds a seed under which it goes wrong; with the argument `mended`, no seed fails.
+//! With the argument `faulty` the edge is missing, and `tanada explore -- missing_edge faulty` finds a seed under which it goes wrong;
+//! without it no seed fails.
 //!
-//! Run it with `cargo run -p tanada-examples --bin missing_edge`.
+//! Run it with `cargo run -p tanada-examples --bin missing_edge -- faulty`.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use tanada_runtime::Pool;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mended = std::env::args().nth(1).as_deref() == Some("mended");
+    let faulty = std::env::args().nth(1).as_deref() == Some("faulty");
     let pool = Pool::builder().workers(2).build()?;
     let barn = AtomicU32::new(0);
     let (cut, barn) = (&[const { AtomicU32::new(0) }; 4], &barn);
@@ -22,8 +23,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let task = s.task("cart").index(i as u64).after([cuts[i]]);
             carts.push(task.register(move |_| _ = barn.fetch_add(terrace.load(Relaxed), Relaxed)));
         }
-        // It was written when the scales stood in the field.
-        let before = if mended { carts } else { cuts };
+        // The faulty form was written when the scales stood in the field.
+        let before = if faulty { cuts } else { carts };
         s.task("weigh")
             .after(before)
             .register(|_| assert_eq!(barn.load(Relaxed), 36, "sheaves in the barn"));

@@ -128,16 +128,16 @@ fn ends_well(program: &str, argument: &str, seed: u64) -> bool {
     run.status.success()
 }
 
-/// An example goes wrong under a seed below 100, and again under the same one; mended, it ends well under 1,000.
+/// An example with the argument `faulty` goes wrong under a seed below 100, and again under that seed; without it it ends well under 1,000.
 fn is_found(program: &str) {
-    let found = (0..100).find(|&seed| !ends_well(program, "", seed));
+    let found = (0..100).find(|&seed| !ends_well(program, "faulty", seed));
     let found = found.expect("a seed under which it goes wrong");
     assert!(
-        (0..5).all(|_| !ends_well(program, "", found)),
+        (0..5).all(|_| !ends_well(program, "faulty", found)),
         "seed {found}"
     );
     let failed: Vec<u64> = (0..1000)
-        .filter(|&seed| !ends_well(program, "mended", seed))
+        .filter(|&seed| !ends_well(program, "", seed))
         .collect();
     assert_eq!(failed, [0; 0]);
 }
