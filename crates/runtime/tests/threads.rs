@@ -712,16 +712,33 @@ fn a_hint_of_any_type_is_read_by_whoever_has_the_handle() {
 }
 
 /// Steals the tail with the least digest, and rejects every other thread that it takes.
-struct Shallowest {
+#[derive(Clone, Default)]
+struct Shallowest(Arc<Counts>);
+
+#[derive(Default)]
+struct Counts {
+    news: AtomicUsize,
+    picks: AtomicUsize,
     steals: AtomicUsize,
+    /// Threads that were put back.
+    rejected: AtomicUsize,
 }
 
 impl Scheduler for Shallowest {
     fn ready(&self, queues: &mut Queues<'_>, thread: Runnable, why: Why) {
         match why {
-            Why::New => queues.push(thread),
+            Why::New => {
+                self.0.news.fetch_add(1, Relaxed);
+                queues.push(thread);
+            }
             _ => queues.push_tail(queues.me(), thread),
         }
+    }
+
+    fn next(&self, queues: &mut Queues<'_>) -> Option<Runnable> {
+        queues
+            .pop()
+            .inspect(|_| _ = self.0.picks.fetch_add(1, Relaxed))
     }
 
     fn steal(&self, queues: &mut Queues<'_>) -> Option<Runnable> {
@@ -733,7 +750,8 @@ impl Scheduler for Shallowest {
             .filter_map(|whom| queues.peek_tail(whom).map(|depth| (depth, whom)))
             .min()?;
         let thread = queues.pop_tail_if(victim, |digest| digest <= depth)?;
-        if self.steals.fetch_add(1, Relaxed).is_multiple_of(2) {
+        if self.0.steals.fetch_add(1, Relaxed).is_multiple_of(2) {
+            self.0.rejected.fetch_add(1, Relaxed);
             queues.push_tail(victim, thread);
             return None;
         }
@@ -761,14 +779,26 @@ fn a_scheduler_of_the_users_own_is_asked() {
             .sum()
     }
     for workers in [1, 2, 8] {
+        let scheduler = Shallowest::default();
         let pool = Pool::builder()
             .workers(workers)
-            .thread_scheduler(Shallowest {
-                steals: AtomicUsize::new(0),
-            })
+            .thread_scheduler(scheduler.clone())
             .build()
             .unwrap();
         assert_eq!(spawn_in(&pool, || tree(6)).join().unwrap(), 729);
+        let counts = &scheduler.0;
+        let counts = [
+            &counts.news,
+            &counts.picks,
+            &counts.steals,
+            &counts.rejected,
+        ];
+        let [news, picks, steals, rejected] = counts.map(|count| count.load(Relaxed));
+        // The threads of a tree, and its root, which is made outside of the pool.
+        assert_eq!(news, 1 + 3 * (729 - 1) / 2);
+        assert_eq!(rejected, steals.div_ceil(2));
+        assert!(picks + steals - rejected >= news, "{picks}, {steals}");
+        assert!(workers > 1 || steals == 0);
     }
 }
 
@@ -790,11 +820,12 @@ fn a_scheduler_cannot_run_threads_of_another_pool() {
         .unwrap();
     let (handles, stashed): (Vec<_>, Vec<_>) = (0..20)
         .map(|_| {
-            let body = || {
+            let where_it_belongs = other.clone();
+            let body = move || {
                 let here = std::thread::current().id();
                 thread::yield_now();
                 assert_eq!(std::thread::current().id(), here);
-                tanada_runtime::fork::current_worker().is_some()
+                fork::worker_of(&where_it_belongs).is_some()
             };
             Builder::new().pool(&other).create(body).unwrap()
         })
@@ -828,19 +859,42 @@ fn a_scheduler_cannot_lose_a_thread() {
 
 #[test]
 fn threads_are_created_unscheduled_and_spread() {
-    let pool = Pool::builder().workers(4).build().unwrap();
-    let ran = spawn_in(&pool, || {
-        let (handles, threads): (Vec<_>, Vec<_>) = (0..40)
-            .map(|n| Builder::new().create(move || n).unwrap())
+    /// Each worker runs what lies at it.
+    struct Stays;
+    impl Scheduler for Stays {
+        fn steal(&self, _queues: &mut Queues<'_>) -> Option<Runnable> {
+            None
+        }
+    }
+    const WORKERS: u16 = 4;
+    const EACH: u16 = 10;
+    let pool = Pool::builder()
+        .workers(u32::from(WORKERS))
+        .thread_scheduler(Stays)
+        .build()
+        .unwrap();
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let runs = Arc::clone(&ran);
+    let spreads = spawn_in(&pool, move || {
+        let (handles, threads): (Vec<_>, Vec<_>) = (0..WORKERS * EACH)
+            .map(|n| {
+                let runs = Arc::clone(&runs);
+                let body = move || runs.lock().push((fork::current_worker().unwrap().0, n));
+                Builder::new().create(body).unwrap()
+            })
             .unzip();
         assert!(handles.iter().all(|handle| !handle.is_finished()));
-        thread::spread(threads, 0..4);
+        thread::spread(threads, 0..WORKERS);
         handles
             .into_iter()
-            .map(|handle| handle.join().unwrap())
-            .sum::<u32>()
+            .for_each(|handle| handle.join().unwrap());
     });
-    assert_eq!(ran.join().unwrap(), 780);
+    spreads.join().unwrap();
+    let mut ran = std::mem::take(&mut *ran.lock());
+    // Stable: of each worker, in the order in which they ran.
+    ran.sort_by_key(|(worker, _)| *worker);
+    let expected = (0..WORKERS * EACH).map(|n| (n / EACH, n));
+    assert_eq!(ran, expected.collect::<Vec<_>>());
 }
 
 #[test]

@@ -355,7 +355,7 @@ fn soak_parts(parts: &Parts<'_>, program: &[&str], soak: Duration, bounds: &[&st
     Ok(())
 }
 
-/// Runs a short soak and decoding under Valgrind.
+/// Runs the tests of lightweight threads, a short soak and decoding under Valgrind.
 fn memcheck(runner: &Runner, (soak, tell): (Duration, bool)) -> Outcome {
     if !runner.works(&["valgrind", "--version"]) {
         return Err(Skipped(
@@ -376,9 +376,19 @@ fn memcheck(runner: &Runner, (soak, tell): (Duration, bool)) -> Outcome {
         "--errors-for-leak-kinds=definite",
         "--show-leak-kinds=definite",
         "--fair-sched=yes",
-        "target/release/tanada-soak",
     ];
+    // They switch stacks, which are announced to Valgrind.
+    let target = target().to_uppercase().replace('-', "_");
+    let runs = (format!("CARGO_TARGET_{target}_RUNNER"), valgrind.join(" "));
+    let threads = Parts {
+        environment: &[(&runs.0, &runs.1)],
+        ..parts
+    };
+    let tests = ["cargo", "test", "--release", "--package", "tanada-runtime"];
+    let words = ["--test", "threads", "--", "--test-threads", "1"];
+    threads.good(&[&tests[..], &words].concat())?;
     parts.good(&["cargo", "build", "--release", "--package", "tanada-soak"])?;
+    let valgrind = [&valgrind[..], &["target/release/tanada-soak"]].concat();
     let fault = ["--fault", "invalid-read"];
     parts.fault(&[&valgrind[..], &fault].concat(), "Invalid read of size 1")?;
     // Valgrind runs one thread at a time, each some thirty times slower.

@@ -378,8 +378,12 @@ pub(super) fn missed(results: &Results, summary: &Summary) -> Vec<String> {
         .filter_map(Bar::missed)
         .collect();
     let interleaved = stops_at(results, Pages::Interleaved);
+    let whose = match interleaved > summary.original_scaling_stops_at {
+        true => "the stop is one memory's, not the stealing's",
+        false => "the stop is not one memory's",
+    };
     lines.push(format!(
-        "with interleaved pages Original scales up to {interleaved} cores: the stop is one memory's, not the stealing's"
+        "with interleaved pages Original scales up to {interleaved} cores: {whose}"
     ));
     if let (Some(ideal), Some(fresh)) = (
         cutoff_over_ideal(results, CORES),

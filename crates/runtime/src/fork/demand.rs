@@ -42,11 +42,9 @@
 //! has set its bit before and looks once more after it. The look comes after the leaving, so it sees what a thread pushed that relied on
 //! this worker.
 //!
-//! One gap is left: a thread that wakes a worker for a *task* and comes too late counts as searching for a moment, and a thread that
-//! announces a fork just then wakes nobody in `waits`. The fork then waits for the next announcement, or for its owner, which takes it
-//! back.
-//!
-//! A worker that stops searching because it found a *task* looks in the same way (`pass_forks_on` in `fork/shared.rs`).
+//! A worker that stops searching because it found a *task* looks in the same way (`pass_forks_on` in `fork/shared.rs`), and so does a
+//! thread that has come too late to wake a worker for a task: it counts as searching for a moment, in which a thread that announces a fork
+//! wakes nobody in `waits` ([`Sleep::takes_late`]).
 //!
 //! The test `tests/model_forks.rs` runs this file and `sleep.rs` under shuttle.
 

@@ -58,8 +58,8 @@ mod watch;
 
 pub use join::{FnContext, join_context_or, join_or, join_with_or, join_works_or};
 pub(crate) use latch::CountLatch;
+pub(crate) use record::PoolRecord;
 pub use record::{ForkProfile, ForkRecorder, OfPlace, Place};
-pub(crate) use record::{Lane, PoolRecord};
 pub use scope::{
     Scope, ScopeFifo, in_place_scope_fifo_in, in_place_scope_fifo_or, in_place_scope_in,
     in_place_scope_or, scope_fifo_or, scope_or,
@@ -244,19 +244,19 @@ pub fn install<R: Send>(pool: &Pool, body: impl FnOnce() -> R + Send) -> R {
 }
 
 /// Returns which worker this thread is, of whatever pool; `None` if it is none.
-#[inline]
+#[inline(never)]
 pub fn current_worker() -> Option<WorkerId> {
     worker::with_any(|worker| worker.map(|worker| worker.id))
 }
 
 /// Returns the number of workers of the pool whose worker this thread is; `None` if it is none.
-#[inline]
+#[inline(never)]
 pub fn current_workers() -> Option<u16> {
     worker::with_any(|worker| worker.map(|worker| worker.workers))
 }
 
 /// Returns which worker of `pool` this thread is; `None` if it is none.
-#[inline]
+#[inline(never)]
 pub fn worker_of(pool: &Pool) -> Option<WorkerId> {
     worker::with_current(pool.shared(), |worker| worker.map(|worker| worker.id))
 }

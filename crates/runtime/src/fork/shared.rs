@@ -9,7 +9,7 @@ use super::wait::Jobs;
 use crate::list::list;
 use crate::pool::PoolShared;
 use crate::thread::Scheduler;
-use crate::worker::{EndOnPanic, WorkerCore};
+use crate::worker::{self, EndOnPanic, WorkerCore};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -78,8 +78,10 @@ pub(crate) struct ForkShared {
     injected: Injector,
     /// Locked while a broadcast is posted, so that all workers get the parts of several broadcasts in one order.
     posting: Mutex<()>,
-    /// Handles (one for all) and jobs that keep the pool open.
+    /// Handles (one for all), jobs and threads that keep the pool open.
     keep: AtomicUsize,
+    /// A reference to the pool for each time that `keep` is above 0: what keeps the pool open may look at it although no worker is left.
+    kept: Mutex<Vec<Arc<PoolShared>>>,
     pub(crate) hooks: Hooks,
     /// What its forks are measured by.
     pub(crate) record: Option<PoolRecord>,
@@ -121,6 +123,8 @@ pub(crate) struct ForkLocal {
     may_be_plain: bool,
     /// Whether the policy decides what becomes of each fork.
     decides: bool,
+    /// Whether each slice of a lightweight thread matters: to a profile, or to a policy that decides by the depth of forks.
+    pub(crate) sees_slices: bool,
     /// The depth of the closure that runs in the tree of forks, if the policy decides.
     depth: Cell<u32>,
     /// Random numbers drawn for the policy so far.
@@ -151,7 +155,8 @@ impl ForkShared {
             seats,
             injected: Injector::new(),
             posting: Mutex::default(),
-            keep: AtomicUsize::new(1),
+            keep: AtomicUsize::new(0),
+            kept: Mutex::default(),
             hooks,
             record,
             sharing: (policy.divides() && placement.workers() > 1)
@@ -179,6 +184,7 @@ impl ForkShared {
             may_be_plain: !self.policy.decides()
                 && (self.record.as_ref()).is_none_or(|record| record.recorder.allows_plain()),
             decides: self.policy.decides(),
+            sees_slices: self.record.is_some() || self.policy.decides(),
             depth: Cell::new(0),
             draws: Cell::new(0),
             share: ShareLocal::default(),
@@ -208,19 +214,14 @@ impl ForkShared {
     pub(crate) fn has_mail(&self, me: usize) -> bool {
         !self.seats[me].mail.is_empty()
     }
-
-    /// Keeps the pool open until [`PoolShared::let_go`] is called once more.
-    pub(crate) fn keep(&self) {
-        self.keep_many(1);
-    }
-
-    /// As `times` calls of [`ForkShared::keep`].
-    pub(crate) fn keep_many(&self, times: usize) {
-        self.keep.fetch_add(times, Relaxed);
-    }
 }
 
 impl ForkLocal {
+    /// Another thread runs, in a closure of the depth. Returns the depth before.
+    pub(crate) fn change_depth(&self, depth: u32) -> u32 {
+        self.depth.replace(depth)
+    }
+
     /// Returns the queue of closures that are spawned to run in order.
     pub(super) fn fifo(&self) -> &Fifo {
         self.fifo.get_or_init(Fifo::new)
@@ -228,7 +229,30 @@ impl ForkLocal {
 }
 
 impl PoolShared {
-    /// A handle or a job does not need the pool any more. The last one closes it.
+    /// Keeps the pool open until [`PoolShared::let_go`] has been called `times` times more. Does nothing, and returns false, if the pool
+    /// has closed.
+    pub(crate) fn try_keep(&self, times: usize) -> bool {
+        let more = |kept: usize| (kept > 0).then(|| kept + times);
+        (self.forks.keep)
+            .fetch_update(Relaxed, Relaxed, more)
+            .is_ok()
+    }
+
+    /// As [`PoolShared::try_keep`]. A pool that has closed does not open again: it stays in memory, and may never run what keeps it.
+    pub(crate) fn keep(&self, times: usize) {
+        if self.try_keep(times) {
+            return;
+        }
+        // First: what lets go takes one for each time that it leaves 0.
+        self.forks.kept.lock().push(self.shared());
+        if self.forks.keep.fetch_add(times, Relaxed) > 0 {
+            // Another thread was faster.
+            let more = self.forks.kept.lock().pop();
+            drop(more);
+        }
+    }
+
+    /// A handle, a job or a thread does not need the pool any more. The last one closes it. The caller has a reference to the pool.
     pub(crate) fn let_go(&self) {
         self.let_go_of(1);
     }
@@ -240,6 +264,8 @@ impl PoolShared {
                 true => self.sleep.close(),
                 false => self.sleep.close_in_turn(),
             }
+            let kept = self.forks.kept.lock().pop();
+            drop(kept);
         }
     }
 
@@ -259,6 +285,17 @@ impl PoolShared {
         let left = || self.forks.has_jobs() || self.threads.has_any();
         if self.forks.demand.waits.is_anyone_idle() && left() {
             self.forks.demand.announce(&self.sleep);
+        }
+    }
+
+    /// This thread has woken a worker, or tried to: if it came too late, and counted as searching for a moment, another thread may have
+    /// handed a job or a lightweight thread to the pool meanwhile, and woken nobody.
+    #[inline]
+    pub(crate) fn make_up_for_late(&self) {
+        // One does not answer for the other.
+        let late = self.sleep.takes_late() | self.forks.demand.waits.takes_late();
+        if late && (self.forks.has_jobs() || self.threads.has_any()) {
+            self.announce_thread();
         }
     }
 
@@ -298,6 +335,7 @@ impl PoolShared {
         if !self.forks.demand.waits.wake_if_asleep(whom) {
             self.sleep.call(whom);
         }
+        self.make_up_for_late();
     }
 
     /// Calls `spawned`. A panic goes to the pool's handler, or ends the process.
@@ -523,7 +561,7 @@ impl WorkerCore {
             random: &mut random,
             peek: &mut |victim| pool.forks.seats[victim.index()].deque.peek(),
         };
-        EndOnPanic::around(|| {
+        self.ask_fork_policy(|| {
             pool.forks.policy.steal(&mut thief, &mut |victim| {
                 if found.is_some() {
                     return true;
@@ -555,12 +593,22 @@ impl WorkerCore {
         }
     }
 
+    /// Calls the pool's fork policy. It must not wait, as a scheduler of threads: on an untied thread, this worker would be another one
+    /// afterwards.
+    fn ask_fork_policy<R>(&self, call: impl FnOnce() -> R) -> R {
+        let asking = &self.threads.asking;
+        let before = asking.replace(true);
+        let answer = EndOnPanic::around(call);
+        asking.set(before);
+        answer
+    }
+
     #[cold]
     fn decided(&self, hints: &Hints) -> Decided {
         let depth = self.forks.depth.get().saturating_add(1);
         let pool = self.pool();
         let fork = Fork::new(hints.with_depth(depth), pool.placement.workers());
-        let keep = EndOnPanic::around(|| pool.forks.policy.keep(&fork));
+        let keep = self.ask_fork_policy(|| pool.forks.policy.keep(&fork));
         Decided {
             depth,
             plain: keep == Keep::Plain,
@@ -569,22 +617,17 @@ impl WorkerCore {
 
     /// A closure of a fork begins for which the policy has decided. It ends when the result is dropped.
     #[inline]
-    pub(super) fn at_depth_of(&self, decided: Option<Decided>) -> Option<AtDepth<'_>> {
-        let depth = &self.forks.depth;
+    pub(super) fn at_depth_of(&self, decided: Option<Decided>) -> Option<AtDepth> {
         decided.map(|decided| AtDepth {
-            depth,
-            before: depth.replace(decided.depth),
+            before: self.forks.change_depth(decided.depth),
         })
     }
 
     /// A job begins, at the root of a tree of forks unless it is one.
     #[inline]
-    pub(super) fn at_root(&self) -> AtDepth<'_> {
-        let depth = &self.forks.depth;
-        AtDepth {
-            depth,
-            before: depth.replace(0),
-        }
+    pub(super) fn at_root(&self) -> Option<AtDepth> {
+        let before = self.forks.decides.then(|| self.forks.change_depth(0));
+        before.map(|before| AtDepth { before })
     }
 }
 
@@ -597,14 +640,19 @@ pub(super) struct Decided {
 }
 
 /// A closure runs at another depth than the one around it.
-pub(super) struct AtDepth<'a> {
-    depth: &'a Cell<u32>,
+pub(super) struct AtDepth {
     before: u32,
 }
 
-impl Drop for AtDepth<'_> {
+impl Drop for AtDepth {
+    /// Never inlined, because it reads a variable of the OS thread: that is another one if the closure was part of a lightweight thread,
+    /// and has waited.
+    #[inline(never)]
     fn drop(&mut self) {
-        self.depth.set(self.before);
+        worker::with_any(|worker| {
+            let worker = worker.expect("the closure of a fork runs on a worker");
+            worker.forks.change_depth(self.before);
+        });
     }
 }
 

@@ -65,7 +65,7 @@ fn spawns<F>(
 
 #[track_caller]
 fn spawn_on<F: FnOnce() + Send + 'static>(pool: &PoolShared, body: F, in_order: bool) {
-    pool.forks.keep();
+    pool.keep(1);
     let spawned = spawns::<F>(pool, Location::caller(), 1);
     let job = |worker: &WorkerCore| {
         worker.pool().catch(|| {
@@ -175,7 +175,7 @@ fn spawn_broadcast_on<F: Fn(BroadcastContext<'_>) + Send + Sync + 'static>(
 ) {
     let workers = usize::from(pool.placement.workers());
     let spawned = spawns::<F>(pool, Location::caller(), workers);
-    (0..workers).for_each(|_| pool.forks.keep());
+    pool.keep(workers);
     let part = move |worker: &WorkerCore| {
         let context = BroadcastContext::new(worker);
         worker.pool().catch(|| {

@@ -278,6 +278,8 @@ impl PoolShared {
             poison: Mutex::default(),
             hardware_threads,
         });
+        // For the handles.
+        made.keep(1);
         deadlock::add_pool(Arc::downgrade(&made));
         made
     }
@@ -349,6 +351,18 @@ impl PoolShared {
     /// Returns another reference to this pool.
     pub(crate) fn shared(&self) -> Arc<PoolShared> {
         self.this.upgrade().expect("called on a live pool")
+    }
+
+    /// Drops a reference that this thread has for the runtime's sake. If it is the last one, it is dropped on a thread of its own: what
+    /// goes with the pool is the program's, such as a scheduler or a handler, and may wait for what this thread does or has locked.
+    pub(crate) fn drop_aside(this: Arc<PoolShared>) {
+        if let Some(last) = Arc::into_inner(this) {
+            let last = Box::new(last);
+            // Without a thread for it, it is dropped here.
+            let _ = std::thread::Builder::new()
+                .name("tanada-end".into())
+                .spawn(move || drop(last));
+        }
     }
 
     /// Returns whether there are more workers than hardware threads, so that another worker waits for the processor of an idle one.

@@ -149,6 +149,7 @@ pub(super) fn run(
             };
             let team = team.map(WorkerId::index);
             pool.calls.post(&pool.sleep, team, part, Part::abandon);
+            pool.make_up_for_late();
             debug_assert_eq!(index, count, "a part each");
             match worker {
                 None => wait_outside(&call.latch, pool, spin),

@@ -90,12 +90,16 @@ impl Builder<'_> {
         let builder = Builder::new()
             .name("a closure")
             .stack_size(bytes.clamp(stack::USUAL + 1, stack::MOST));
+        let counted = Counted::new(worker.pool(), Some(worker)).unwrap_or_else(|| {
+            // The exit handler forks, and waits. The worker gives back what the carrier leaves.
+            worker.pool().keep(1);
+            Counted {
+                pool: worker.pool(),
+                worker: None,
+            }
+        });
         // SAFETY: the closure borrows nothing, and the thread is tied.
-        let made = unsafe {
-            builder.make_in(worker.pool(), Some(worker), body, 0, true, |_, _, right| {
-                right
-            })
-        };
+        let made = unsafe { builder.make_in(counted, body, 0, true, |_, _, right| right) };
         made.map(|(_detached, right)| right)
     }
 }
@@ -162,9 +166,9 @@ impl<'p, H: Hint> Builder<'p, H> {
     ///
     /// # Safety
     /// Whatever is alive on the thread's stack when it is suspended may move to another OS thread: it is `Send`, nothing of it refers to a
-    /// variable of the OS thread (`thread_local`, `errno`) or is a lock that the OS thread must release, and no function of this crate that
-    /// runs a closure for the thread ([`fork`](crate::fork), [`Pool::scope`]) is called with one in which the thread is suspended. It is
-    /// not suspended while it unwinds.
+    /// variable of the OS thread (`thread_local`, `errno`) or is a lock that the OS thread must release, and no function of
+    /// [`fork`](crate::fork) or [`Pool`] is called with a closure in which the thread is suspended ([`scope`](fn@super::scope) and
+    /// [`with_hint`] may be). It is not suspended while it unwinds.
     pub unsafe fn spawn_untied<T: Send + 'static>(
         self,
         body: impl FnOnce() -> T + Send + 'static,
@@ -246,38 +250,39 @@ impl<'p, H: Hint> Builder<'p, H> {
         program_waits();
         // Before anything is taken: it may panic, or wait.
         let digest = self.hint.digest();
-        worker::with_any(|worker| match (self.pool, worker) {
-            (None, Some(here)) => {
+        worker::with_any(|worker| {
+            // In a pool that has closed, this is an OS thread as any other: one that was adopted, or that runs the exit handler.
+            let own = worker.filter(|_| self.pool.is_none());
+            if let Some(counted) = own.and_then(|here| Counted::new(here.pool(), worker)) {
                 // SAFETY: the caller's contract.
-                unsafe { self.make_in(here.pool(), worker, body, digest, tied, hand_on) }
+                return unsafe { self.make_in(counted, body, digest, tied, hand_on) };
             }
-            (pool, _) => {
-                let global;
-                let pool = match pool {
-                    Some(pool) => pool,
-                    None => {
-                        global = crate::fork::global();
-                        &global
-                    }
-                };
-                let pool = pool.open();
-                let here = worker.filter(|worker| std::ptr::eq(worker.pool(), pool));
-                // SAFETY: the caller's contract.
-                unsafe { self.make_in(pool, here, body, digest, tied, hand_on) }
-            }
+            let global;
+            let pool = match self.pool {
+                Some(pool) => pool,
+                None => {
+                    global = crate::fork::global();
+                    &global
+                }
+            };
+            let pool = pool.open();
+            let here = worker.filter(|worker| std::ptr::eq(worker.pool(), pool));
+            let counted = Counted::new(pool, here).expect("a handle keeps the pool open");
+            // SAFETY: the caller's contract.
+            unsafe { self.make_in(counted, body, digest, tied, hand_on) }
         })
     }
 
     #[inline]
     unsafe fn make_in<T: Send, F: FnOnce() -> T + Send, R>(
         self,
-        pool: &PoolShared,
-        worker: Option<&WorkerCore>,
+        counted: Counted<'_>,
         body: F,
         digest: u16,
         tied: bool,
         hand_on: impl FnOnce(Option<&WorkerCore>, &PoolShared, Ready) -> R,
     ) -> io::Result<(JoinHandle<T>, R)> {
+        let (pool, worker) = (counted.pool, counted.worker);
         let class = stack::class_of(self.stack_size)
             .ok_or_else(|| io::Error::other("the stack of a thread has at most 256 MiB"))?;
         assert!(
@@ -286,10 +291,8 @@ impl<'p, H: Hint> Builder<'p, H> {
         );
         super::deadlock::used();
         let slot = shared::take_slot(worker, class)?;
-        match worker {
-            Some(worker) => worker.count_thread(),
-            None => pool.forks.keep(),
-        }
+        // The thread gives back what was counted.
+        std::mem::forget(counted);
         let plan = Plan {
             pool,
             class,
@@ -298,7 +301,7 @@ impl<'p, H: Hint> Builder<'p, H> {
             name: self.name,
             digest,
         };
-        // SAFETY: the slot was free, everything fits, and the pool was kept above. The rest is the caller's contract.
+        // SAFETY: the slot was free, everything fits, and the thread was counted. The rest is the caller's contract.
         let right = unsafe {
             Header::prepare(slot, &plan);
             Header::fill(slot, self.hint, body);
@@ -306,6 +309,33 @@ impl<'p, H: Hint> Builder<'p, H> {
         };
         let handle = JoinHandle::new(slot);
         Ok((handle, hand_on(worker, pool, right)))
+    }
+}
+
+/// A thread of `pool` that is not made yet, and counted, so that the pool stays open: on `worker`, if this OS thread is one of the pool.
+struct Counted<'a> {
+    pool: &'a PoolShared,
+    worker: Option<&'a WorkerCore>,
+}
+
+impl<'a> Counted<'a> {
+    /// Returns `None` if the pool has closed.
+    #[inline]
+    fn new(pool: &'a PoolShared, worker: Option<&'a WorkerCore>) -> Option<Self> {
+        let counts = match worker {
+            Some(worker) => worker.count_thread(),
+            None => pool.try_keep(1),
+        };
+        counts.then(|| Counted { pool, worker })
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        match self.worker {
+            Some(worker) => worker.uncount_thread(),
+            None => self.pool.let_go(),
+        }
     }
 }
 
@@ -322,6 +352,7 @@ pub(super) fn now(worker: Option<&WorkerCore>, pool: &PoolShared, right: Ready) 
 }
 
 /// Makes the thread ready, as [`Runnable::schedule`].
+#[inline(never)]
 pub(super) fn schedule(thread: Runnable) {
     let right = thread.into_right();
     let pool = Header::of(&right).pool_address();
@@ -340,6 +371,7 @@ pub(super) fn schedule_elsewhere(right: Ready) {
     let pool = unsafe { Header::of(&right).pool() }.shared();
     let why = why(&right);
     pool.make_ready(None, right, why);
+    PoolShared::drop_aside(pool);
 }
 
 /// Returns why a thread is made ready of which nothing else is known.
@@ -358,6 +390,7 @@ pub(super) fn run_somewhere(right: Ready) {
         true => pool.make_pinned_ready(None, right),
         false => pool.inject_thread(right),
     }
+    PoolShared::drop_aside(pool);
 }
 
 /// Calls `body` with the run queues of this worker's pool; `None` if this OS thread is no worker.
@@ -365,6 +398,7 @@ pub(super) fn run_somewhere(right: Ready) {
 /// The same holds for `body` as for a function of a [`Scheduler`](super::Scheduler): the process ends if it panics, yields or has to wait,
 /// and of threads that it makes ready otherwise than by the queues the pool's scheduler learns later. It must not call this function, nor
 /// may a scheduler: the process ends then.
+#[inline(never)]
 pub fn with_queues<R>(body: impl FnOnce(&mut Queues<'_>) -> R) -> Option<R> {
     worker::with_any(|worker| worker.map(|worker| worker.ask_scheduler(body)))
 }
@@ -627,7 +661,7 @@ impl fmt::Debug for Thread {
 
 /// Returns the lightweight thread that calls this; `None` if it is none.
 pub fn current() -> Option<Thread> {
-    worker::with_any(|worker| worker.and_then(WorkerCore::current_thread).map(Thread::of))
+    header().map(Thread::of)
 }
 
 /// Calls `read` with the hint of the thread that calls this, if that is a lightweight thread whose hint is an `H`.

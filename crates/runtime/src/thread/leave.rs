@@ -136,18 +136,20 @@ pub(super) fn put_away(word: Word) {
     });
 }
 
-/// A scheduler waits. Nothing may be unwound: what it waits for has the addresses of jobs on this stack.
+/// A scheduler or a fork policy waits. Nothing may be unwound: what it waits for has the addresses of jobs on this stack.
 #[cold]
 #[inline(never)]
 fn leaves_a_scheduler() -> ! {
     EndOnPanic::around(|| {
-        panic!("a scheduler of threads, or a closure of `with_queues`, must not wait or yield")
+        panic!(
+            "a scheduler of threads, a fork policy, or a closure of `with_queues`, must not wait or yield"
+        )
     })
 }
 
 impl WorkerCore {
-    /// Ends the process if this worker asks a scheduler, or calls a closure of [`with_queues`](super::with_queues), which is about to wait:
-    /// the worker would ask the scheduler again meanwhile.
+    /// Ends the process if this worker asks a scheduler or a fork policy, or calls a closure of [`with_queues`](super::with_queues), which
+    /// is about to wait: the worker would ask again meanwhile.
     #[inline(always)]
     pub(crate) fn check_may_wait(&self) {
         if self.threads.asking.get() {

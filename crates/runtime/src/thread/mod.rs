@@ -71,6 +71,8 @@ pub mod sync;
 #[allow(unsafe_code)]
 mod timer;
 #[allow(unsafe_code)]
+mod valgrind;
+#[allow(unsafe_code)]
 mod waiter;
 
 use handle::idle_until;

@@ -276,6 +276,8 @@ pub(crate) struct Header {
     polled: AtomicBool,
     /// Whether it runs a job for a worker whose stack is used up ([`carrier`](super::carrier)).
     pub(super) is_deep: Cell<bool>,
+    /// Of the closure that it runs in its tree of forks, while it does not run: if the pool's fork policy decides.
+    pub(super) depth: Cell<u16>,
     /// What follows from the types that the creator knows, until the outcome and the hint are dropped.
     types: Cell<Option<&'static Types>>,
     name: AtomicPtr<u8>,
@@ -375,8 +377,8 @@ impl Header {
         header.class.set(plan.class as u8);
         header.digest.set(plan.digest);
         debug_assert!(
-            header.graph.get().is_null(),
-            "a thread ends outside of all tasks"
+            header.graph.get().is_null() && header.depth.get() == 0,
+            "a thread ends outside of all tasks and forks"
         );
         let name = plan.name.map_or("", Name::as_str);
         // A reader that sees one of these sees, too, that the number has been 0 meanwhile.
@@ -579,6 +581,7 @@ impl Header {
     ///
     /// # Safety
     /// The handle's owner calls this, once.
+    #[inline(never)]
     pub(super) unsafe fn detach(&self) {
         let mut seen = self.joiner.load(Relaxed);
         while seen != DONE {

@@ -4,7 +4,6 @@ use super::leave::{MORE_TURNS, TURNS};
 use super::record::{Header, Left, parts};
 use super::stack;
 use super::switch::{Place, switch};
-use crate::fork::Lane;
 use crate::fork::reach::Base;
 use crate::graph::GraphCore;
 use crate::worker::WorkerCore;
@@ -80,9 +79,9 @@ impl WorkerCore {
         // SAFETY: the right is used up hereby.
         let (thread, left) = unsafe {
             let _ = right;
-            match &self.forks.lane {
-                None => self.resume(first),
-                Some(lane) => self.resume_recorded(lane, first),
+            match self.forks.sees_slices {
+                false => self.resume(first),
+                true => self.resume_seen(first),
             }
         };
         debug_assert!(
@@ -117,23 +116,25 @@ impl WorkerCore {
         (thread, why)
     }
 
-    /// As [`WorkerCore::resume`], for a profile of forks, which sees each slice as a job: what a suspended closure does later is not
-    /// part of it.
+    /// As [`WorkerCore::resume`], if the fork layer [sees slices](crate::fork::ForkLocal::sees_slices). A profile of forks sees each slice
+    /// as a job: what a suspended closure does later is not part of it. A fork policy sees how deep each fork of the thread is.
     ///
     /// # Safety
     /// As there.
     #[cold]
     #[inline(never)]
-    unsafe fn resume_recorded(
-        &self,
-        lane: &Lane,
-        thread: &'static Header,
-    ) -> (&'static Header, Left) {
-        let interrupted = lane.job_begins(Origin::Own);
+    unsafe fn resume_seen(&self, thread: &'static Header) -> (&'static Header, Left) {
+        let lane = self.forks.lane.as_ref();
+        let interrupted = lane.map(|lane| (lane, lane.job_begins(Origin::Own)));
+        let around = self.forks.change_depth(u32::from(thread.depth.get()));
         // SAFETY: the caller's contract.
-        let left = unsafe { self.resume(thread) };
-        lane.job_ends(interrupted);
-        left
+        let (thread, left) = unsafe { self.resume(thread) };
+        let depth = self.forks.change_depth(around);
+        thread.depth.set(depth.try_into().unwrap_or(u16::MAX));
+        if let Some((lane, interrupted)) = interrupted {
+            lane.job_ends(interrupted);
+        }
+        (thread, left)
     }
 
     /// Runs threads, `first` first, until this worker has none or has to look for something else.
@@ -147,9 +148,9 @@ impl WorkerCore {
             stack::ensure_signal_stack();
         }
         let around = self.begin_slices();
-        // What a task waits for, and a profile, see each slice. What a scheduler of the program's own has for this worker, only the loop
-        // sees.
-        let (turns, more) = match until.is_some() || self.forks.lane.is_some() {
+        // What a task waits for, a profile and a fork policy see each slice. What a scheduler of the program's own has for this worker,
+        // only the loop sees.
+        let (turns, more) = match until.is_some() || self.forks.sees_slices {
             true => (0, 0),
             false if self.pool().threads.scheduler.is_some() => (TURNS, 0),
             false => (TURNS, MORE_TURNS),

@@ -245,8 +245,8 @@ impl<'scope> Scope<'scope, '_> {
         let packet = Arc::new(Packet::new(None));
         let place = Arc::clone(&packet);
         let counted = move || {
-            // Dropped last, also if the thread is never run.
-            let member = member;
+            // Named in the order in which they are dropped if the thread is never run: the scope does not end before the closure has gone.
+            let (body, place, member) = (body, place, member);
             member.begins();
             let result = catch_unwind(AssertUnwindSafe(body));
             if result.is_err() {

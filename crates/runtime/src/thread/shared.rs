@@ -117,8 +117,9 @@ pub(crate) struct ThreadLocal {
     pub(super) carriers: Cell<usize>,
     /// A new thread, for which its parent leaves this worker.
     pub(super) child: Cell<Option<Ready>>,
-    /// Whether the scheduler is asked, or a closure of [`with_queues`](super::with_queues) is called: meanwhile nothing must wait here.
-    pub(super) asking: Cell<bool>,
+    /// Whether the scheduler or the fork policy is asked, or a closure of [`with_queues`](super::with_queues) is called: meanwhile nothing
+    /// must wait here.
+    pub(crate) asking: Cell<bool>,
     /// How often in a row the scheduler of the program's own has returned no thread.
     pub(super) refused: Cell<u32>,
 }
@@ -388,7 +389,10 @@ pub(super) fn begin_usual() -> Option<Begun> {
         // Where a free slot is, `deadlock::used` and `program_waits` were called when it was first used: by no carrier, which has a slot
         // of another size.
         let slot = worker.threads.take_slot()?;
-        worker.count_thread();
+        if !worker.count_thread() {
+            worker.threads.free(slot);
+            return None;
+        }
         let plan = Plan {
             pool: worker.pool(),
             class: stack::USUAL_CLASS,
@@ -489,7 +493,7 @@ impl PoolShared {
     /// A thread was made ready that any worker may run: wakes one unless some search. If none sleeps, those that wait inside of a task may
     /// run it: they are not in the sleep protocol.
     #[inline]
-    pub(super) fn announce_thread(&self) {
+    pub(crate) fn announce_thread(&self) {
         if self.threads.has_adopted.load(SeqCst) {
             return self.announce_to_all();
         }
@@ -553,7 +557,11 @@ pub(super) fn unpark(thread: &Header) {
             pool.make_ready(Some(worker), right, Why::Woken);
         }
         // The thread may have ended, and the pool be gone, before the wake-up has been delivered.
-        _ => pool.shared().make_ready(None, right, Why::Woken),
+        _ => {
+            let pool = pool.shared();
+            pool.make_ready(None, right, Why::Woken);
+            PoolShared::drop_aside(pool);
+        }
     });
 }
 
@@ -585,7 +593,7 @@ impl WorkerCore {
 
     /// As [`PoolShared::announce_thread`], of a thread that this worker has put into a run queue.
     #[inline]
-    pub(super) fn announce_thread(&self) {
+    pub(crate) fn announce_thread(&self) {
         // The only worker need not be woken.
         if !self.alone {
             self.pool().announce_thread();
@@ -597,17 +605,28 @@ impl WorkerCore {
         self.threads.current.get()
     }
 
-    /// Counts a new thread, so that the pool stays open.
+    /// Counts a new thread, so that the pool stays open. Returns false if the pool has closed, and runs no new threads.
     #[inline]
-    pub(super) fn count_thread(&self) {
+    pub(super) fn count_thread(&self) -> bool {
         let credit = &self.threads.credit;
         if credit.get() == 0 {
             // A worker without a loop never comes to give back what it has counted in advance.
             let ahead = if self.adopted.get() { 1 } else { AHEAD };
-            self.pool().forks.keep_many(ahead);
+            if !self.pool().try_keep(ahead) {
+                return false;
+            }
             credit.set(ahead);
         }
         credit.set(credit.get() - 1);
+        true
+    }
+
+    /// Undoes [`WorkerCore::count_thread`], of a thread that is not made.
+    pub(super) fn uncount_thread(&self) {
+        match self.adopted.get() {
+            true => self.pool().let_go(),
+            false => self.threads.credit.set(self.threads.credit.get() + 1),
+        }
     }
 
     /// Gives back what this worker has counted of threads that have ended, or in advance.

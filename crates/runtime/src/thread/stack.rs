@@ -12,6 +12,7 @@
 //! a cache (the reason of the page and a line between the stacks of paper 2's threads).
 
 use super::record::Header;
+use super::valgrind;
 use crate::process::{PerProcess, map_memory};
 use parking_lot::Mutex;
 use std::io;
@@ -231,9 +232,13 @@ fn new_slot(class: usize, rest: &mut (usize, usize)) -> io::Result<NonNull<Heade
     let base = mapping.base.load(Relaxed);
     let index = mapping.slots.load(Relaxed) - left;
     // SAFETY: it lies in the mapping.
-    guard(unsafe { base.add(index * size) })?;
+    let slot = unsafe { base.add(index * size) };
+    guard(slot)?;
     rest.1 -= 1;
-    Ok(header_at(base, index, class))
+    let header = header_at(base, index, class);
+    let lowest = slot.wrapping_add(PAGE).cast_const();
+    valgrind::announce(lowest..header.as_ptr().cast_const().cast());
+    Ok(header)
 }
 
 /// Maps `bytes` bytes at a multiple of `align`, a power of two.
@@ -340,9 +345,9 @@ static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut())
 
 /// Lets page faults in guard pages end the process with a message that names the thread.
 fn install_handler() {
-    static DONE: Mutex<bool> = Mutex::new(false);
-    let mut done = DONE.lock();
-    if std::mem::replace(&mut done, true) || cfg!(miri) {
+    // No lock: a child of `fork(2)` could find it locked for ever.
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if DONE.swap(true, AcqRel) || cfg!(miri) {
         return;
     }
     // SAFETY: the handler does only what a signal handler may do. The old action is written before the handler can run, and never freed.

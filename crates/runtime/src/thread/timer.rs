@@ -8,6 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use rustix::time::{ClockId, clock_gettime};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -111,6 +112,9 @@ impl Drop for Alarm {
 /// Lets `thread` be unparked at `when`.
 pub(super) fn unpark_at(thread: &Header, when: Instant) -> Alarm {
     let timer = timer();
+    if let Err(error) = timer.start() {
+        panic!("no thread for timers: {error}");
+    }
     let mut state = timer.state.lock();
     let number = state.next;
     state.next += 1;
@@ -135,6 +139,10 @@ pub(super) fn has_alarms() -> bool {
 /// Lets the timer look soon whether threads wait for each other.
 pub(super) fn look_soon() {
     let timer = timer();
+    // Without a thread for it, nothing is looked at: a later call may get one.
+    if timer.start().is_err() {
+        return;
+    }
     let mut state = timer.state.lock();
     if state.look.is_none() {
         state.look = Some(Instant::now() + state.at_least(QUIET));
@@ -159,6 +167,10 @@ pub(super) fn look_later() {
 #[inline(never)]
 fn want_look_later() {
     let timer = timer();
+    // As in `look_soon`.
+    if timer.start().is_err() {
+        return;
+    }
     let mut state = timer.state.lock();
     LATER.store(true, Ordering::Relaxed);
     let when = Instant::now() + state.at_least(LONG);
@@ -169,28 +181,33 @@ fn want_look_later() {
     }
 }
 
-/// Returns the timer of this process, whose thread the first call starts.
-///
-/// # Panics
-/// If the system has no thread for it.
+/// Returns the timer of this process.
 fn timer() -> &'static Timer {
     static TIMER: PerProcess<Timer> = PerProcess::new();
-    let timer = TIMER.get(|| {
+    TIMER.get(|| {
         // What a parent of this process has asked for, nobody does here.
         LATER.store(false, Ordering::Relaxed);
         Timer::default()
-    });
-    if !timer.runs.load(Ordering::Acquire) && !timer.runs.swap(true, Ordering::AcqRel) {
-        let thread = std::thread::Builder::new().name("tanada-timer".into());
-        if let Err(error) = thread.spawn(|| timer.run()) {
-            timer.runs.store(false, Ordering::Release);
-            panic!("no thread for timers: {error}");
-        }
-    }
-    timer
+    })
 }
 
 impl Timer {
+    /// Starts the timer's thread, unless it runs.
+    ///
+    /// # Errors
+    /// If the system has no thread for it.
+    fn start(&'static self) -> io::Result<()> {
+        if self.runs.load(Ordering::Acquire) || self.runs.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let thread = std::thread::Builder::new().name("tanada-timer".into());
+        let started = thread.spawn(|| self.run());
+        if started.is_err() {
+            self.runs.store(false, Ordering::Release);
+        }
+        started.map(drop)
+    }
+
     fn run(&self) {
         let mut state = self.state.lock();
         loop {

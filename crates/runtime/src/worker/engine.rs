@@ -100,7 +100,12 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
         // SAFETY: undone before this function returns, which does not unwind.
         unsafe { self.enter() };
         EndOnPanic::around(|| {
+            // What the handler makes runs, also if the pool's last handle is dropped meanwhile.
+            let stays = self.core.pool.try_keep(1);
             self.core.pool.hook(self.core.id, |hooks| &hooks.start);
+            if stays {
+                self.core.pool.let_go();
+            }
             while let Some((mut task, mut origin)) = self.search() {
                 loop {
                     self.execute_observed(task, origin);
@@ -134,6 +139,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             .into_iter()
             .for_each(Part::abandon);
         EndOnPanic::around(|| self.core.pool.hook(self.core.id, |hooks| &hooks.exit));
+        self.core.settle_threads();
         self.core.pool.threads.has_no_loop(self.core.id.index());
         // SAFETY: the thread is no worker any more.
         unsafe { super::enter(None) };

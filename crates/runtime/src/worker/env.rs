@@ -105,5 +105,6 @@ impl Wakes {
         if self.anyone > 0 {
             pool.sleep.wake_some(std::mem::take(&mut self.anyone));
         }
+        pool.make_up_for_late();
     }
 }

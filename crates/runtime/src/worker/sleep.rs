@@ -111,6 +111,8 @@ pub struct Sleep {
     searching: Padded<AtomicUsize>,
     workers: Vec<Counts>,
     closing: AtomicBool,
+    /// See [`Sleep::takes_late`].
+    late: AtomicBool,
     /// Whether the last worker has entered: written once, and apart from what workers write.
     begun: AtomicBool,
     /// Number of active workers. On a line of its own: governed workers load it after each task.
@@ -189,6 +191,7 @@ impl Sleep {
             searching: Padded(AtomicUsize::new(0)),
             workers: list(workers, |_| Counts::default()),
             closing: AtomicBool::new(false),
+            late: AtomicBool::new(false),
             begun: AtomicBool::new(false),
             width: Padded(AtomicUsize::new(workers)),
             waiting: AtomicUsize::new(0),
@@ -504,6 +507,7 @@ impl Sleep {
             // that: so this thread wakes a worker instead.
             if self.searching.0.fetch_sub(1, SeqCst) == 1 {
                 self.wake_anyone();
+                self.late.store(true, SeqCst);
             }
             return false;
         }
@@ -513,6 +517,13 @@ impl Sleep {
             .expect("only a worker that entered sleeps")
             .unpark();
         true
+    }
+
+    /// Returns whether a thread has counted as searching for a moment, although it came too late to wake a worker, since this was asked
+    /// last: another thread may have woken no worker for something that workers which do *not* sleep here take.
+    #[inline]
+    pub fn takes_late(&self) -> bool {
+        self.late.load(Relaxed) && self.late.swap(false, SeqCst)
     }
 
     /// Returns what each worker has done so far; `None` of one that runs a task or has not begun to search. Each is asked at another time.

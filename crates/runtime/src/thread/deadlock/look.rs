@@ -226,14 +226,13 @@ fn still_workers() -> Option<Vec<Worker>> {
     let pools: Vec<_> = (known().pools.lock().iter())
         .filter_map(Weak::upgrade)
         .collect();
-    let mut workers = Vec::new();
     // In a child of `fork(2)` the workers of its parent are none.
-    for pool in pools.iter().filter(|pool| !pool.is_forked()) {
-        for (_, still) in workers_of(pool) {
-            workers.push(still?);
-        }
-    }
-    Some(workers)
+    let here = pools.iter().filter(|pool| !pool.is_forked());
+    let workers = here.flat_map(|pool| workers_of(pool).map(|(_, still)| still));
+    let workers = workers.collect();
+    // Each may be the last reference by now.
+    pools.into_iter().for_each(PoolShared::drop_aside);
+    workers
 }
 
 /// Returns the workers of `pool`, each as one that does nothing; with `None` if it runs something.

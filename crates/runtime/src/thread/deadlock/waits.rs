@@ -165,12 +165,15 @@ impl Heavily {
         used();
         let known = known();
         let number = known.next.fetch_add(1, SeqCst);
-        let this = with_os_thread(|thread| thread.name().to_owned());
-        let name = this.unwrap_or_else(|| OsThread::new(0).name().to_owned());
-        let label = match worker.map(|worker| worker.pool().number) {
-            Some(pool) => format!("a task or closure on worker {name} of pool {pool}"),
-            None => format!("OS thread {name}"),
-        };
+        let label = worker.map(|worker| {
+            let (me, pool) = (worker.id.0, worker.pool().number);
+            format!("a task or closure on worker {me} of pool {pool}")
+        });
+        let label = label.unwrap_or_else(|| {
+            let this = with_os_thread(|thread| thread.name().to_owned());
+            let name = this.unwrap_or_else(|| OsThread::new(0).name().to_owned());
+            format!("OS thread {name}")
+        });
         known.heavy.lock().push(Heavy {
             number,
             context: context(),
