@@ -119,6 +119,7 @@ const TESTS: &[(&str, &[&str])] = &[
             // They switch stacks, of which the sanitizer is told.
             "threads",
             "thread_deadlocks",
+            "thread_ends",
             "thread_faults",
             "thread_schedulers",
             "waiting_jobs",

@@ -6,20 +6,20 @@
 //! for ever while the worker runs threads.
 
 use super::deadlock;
-use super::handle::why;
+use super::handle::why_ready;
 use super::scheduler::{Queues, Runnable};
 use crate::worker::{EndOnPanic, WorkerCore};
 use tanada_policy::WorkerId;
 use tanada_queues::{Head, Ready};
 
-/// Of so many threads that a worker takes, one is of its run queue if that holds any, and the others are of its ring. A power of two.
+/// One of `RING` threads that a worker takes comes from its run queue, if that holds any, and the others from its ring. A power of two.
 pub(super) const RING: u32 = 16;
 
-/// So often, a multiple of [`RING`], a worker looks at its mail, at the injected threads, at those that wait behind others in its run queue
-/// and at those of workers that do not come to them, although it has others.
+/// Once in `ONCE_IN` threads, a multiple of [`RING`], a worker looks at its mail, at the injected threads, at those that wait behind others
+/// in its run queue and at those of workers that do not come to them, although it has others.
 const ONCE_IN: u32 = 32;
 
-/// So often a thief looks whether a thread is still there that lies alone in its queue, before it takes the thread.
+/// How often a thief looks whether a thread that lies alone in its queue is still there, before it takes the thread.
 const GLANCES: u32 = 2;
 
 /// The pauses (`spin_loop`) before each of those looks: one to three microseconds.
@@ -44,7 +44,7 @@ impl WorkerCore {
         threads.injected.pop().or_else(|| {
             threads.scheduler.as_ref()?;
             let right = threads.arrivals.pop()?;
-            let why = why(&right);
+            let why = why_ready(&right);
             pool.make_ready(Some(self), right, why);
             self.pop_thread()
         })

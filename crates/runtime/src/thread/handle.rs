@@ -152,7 +152,7 @@ impl<'p, H: Hint> Builder<'p, H> {
         body: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<JoinHandle<T>> {
         // SAFETY: the closure borrows nothing, and the thread is tied.
-        unsafe { self.make(body, true, now) }.map(|(handle, ())| handle)
+        unsafe { self.make(body, true, make_new_ready) }.map(|(handle, ())| handle)
     }
 
     /// As [`Builder::spawn`], and the thread may go on with another worker whenever it was suspended: also in this function, if it creates
@@ -188,7 +188,7 @@ impl<'p, H: Hint> Builder<'p, H> {
         let hand_on = |worker: Option<&WorkerCore>, pool: &PoolShared, right| match worker {
             Some(worker) if worker.forks_to_child() => Some(right),
             _ => {
-                now(worker, pool, right);
+                make_new_ready(worker, pool, right);
                 None
             }
         };
@@ -347,7 +347,7 @@ pub(super) fn unscheduled(right: Ready) -> Runnable {
 
 /// Makes a new thread ready.
 #[inline]
-pub(super) fn now(worker: Option<&WorkerCore>, pool: &PoolShared, right: Ready) {
+pub(super) fn make_new_ready(worker: Option<&WorkerCore>, pool: &PoolShared, right: Ready) {
     pool.make_new_ready(worker, right);
 }
 
@@ -358,7 +358,7 @@ pub(super) fn schedule(thread: Runnable) {
     let pool = Header::of(&right).pool_address();
     worker::with_any(|worker| match worker {
         Some(worker) if std::ptr::eq(worker.pool(), pool) => {
-            let why = why(&right);
+            let why = why_ready(&right);
             worker.pool().make_ready(Some(worker), right, why);
         }
         _ => schedule_elsewhere(right),
@@ -369,13 +369,13 @@ pub(super) fn schedule(thread: Runnable) {
 pub(super) fn schedule_elsewhere(right: Ready) {
     // SAFETY: the thread does not end before the right is used.
     let pool = unsafe { Header::of(&right).pool() }.shared();
-    let why = why(&right);
+    let why = why_ready(&right);
     pool.make_ready(None, right, why);
     PoolShared::drop_aside(pool);
 }
 
 /// Returns why a thread is made ready of which nothing else is known.
-pub(super) fn why(right: &Ready) -> Why {
+pub(super) fn why_ready(right: &Ready) -> Why {
     match Header::of(right).home() {
         None => Why::New,
         Some(_) => Why::Woken,
@@ -625,9 +625,14 @@ impl Thread {
 
     /// Lets the thread's current or next call of [`park`] return. Does nothing if the thread has ended.
     pub fn unpark(&self) {
-        if self.name().is_some() {
+        if self.is_alive() {
             shared::unpark(self.header());
         }
+    }
+
+    /// Returns whether the thread has not ended, or its handle is still there.
+    fn is_alive(&self) -> bool {
+        self.name().is_some()
     }
 
     /// Returns the thread's number, which no other thread of this process has.
@@ -719,7 +724,7 @@ pub fn yield_now() {
 }
 
 /// Returns the time after `time`, or one that no program lives to see.
-pub(super) fn after(time: Duration) -> Instant {
+pub(super) fn deadline_of(time: Duration) -> Instant {
     const LONG: Duration = Duration::from_secs(1 << 32);
     Instant::now() + time.min(LONG)
 }
@@ -728,7 +733,7 @@ pub(super) fn after(time: Duration) -> Instant {
 /// closure runs other closures and threads meanwhile, and may come back later.
 #[inline(never)]
 pub fn sleep(time: Duration) {
-    let until = after(time);
+    let until = deadline_of(time);
     let is_over = || Instant::now() >= until;
     let Some(header) = header() else {
         return idle_until(until, is_over);

@@ -13,14 +13,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tanada_queues::{Head, Ready};
 
-/// So often in a row at most a thread that leaves goes on with the next one, without a look at anything else.
+/// How often in a row, at most, a thread that leaves goes on with the next one without a look at anything else.
 pub(super) const TURNS: i32 = RING as i32 - 1;
 
-/// So often at most a worker whose threads have used up their turns finds nothing else than these, and lets them go on for as many more,
-/// before it comes back to its loop. Together they are not more slices than the loop runs before it searches.
+/// How often in a row, at most, a worker whose threads have used up their [`TURNS`] finds nothing else to do and lets them go on for as
+/// many more, before it comes back to its loop. Together they are not more slices than the loop runs before it searches.
 pub(super) const MORE_TURNS: i32 = (MOST_SLICES / RING) as i32 - 1;
 
-/// Once in so many times it looks also for what is not a thread: as often as the loop does.
+/// Once in `OTHER_LOOK` times it looks also for what is not a thread: as often as the loop does.
 const OTHER_LOOK: i32 = (SLICES / RING) as i32;
 
 /// Lets the current thread wait until it is unparked. May return for no reason.

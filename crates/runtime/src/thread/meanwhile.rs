@@ -86,7 +86,7 @@ impl WorkerCore {
 
     /// This worker, which waits in a task, has woken up by itself, and there was nothing to do.
     pub(crate) fn looked_in_vain(&self) {
-        /// Of so many looks, one is followed by a search for threads that wait for each other.
+        /// One of `SEARCH` looks is followed by a search for threads that wait for each other.
         const SEARCH: u64 = 64;
         const LOOKS: u32 = deadlock::LOOKS;
         if self.threads.polls.get() > 0 {

@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(10);
 /// A worker that has not been refused for this time does something else.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Of so many refusals in a row, a worker notes one.
+/// A worker notes one of `SOME` refusals in a row.
 const SOME: u32 = 16;
 
 /// The refusals of a pool's scheduler.

@@ -12,10 +12,10 @@ use tanada_policy::Origin;
 use tanada_queues::Ready;
 use tanada_queues::sync::atomic::AtomicUsize;
 
-/// After so many slices a worker looks whether there is something else to do than threads.
+/// After each `SLICES` slices a worker looks whether there is something else to do than threads.
 pub(super) const SLICES: u32 = 64;
 
-/// After so many slices a worker searches, even if there seemed to be nothing else.
+/// After `MOST_SLICES` slices a worker searches, even if there seemed to be nothing else.
 pub(super) const MOST_SLICES: u32 = 1024;
 
 /// What a worker runs threads on top of.

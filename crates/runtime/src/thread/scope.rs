@@ -1,6 +1,6 @@
 //! Threads that borrow from the one that creates them.
 
-use super::handle::{Builder, Hint, JoinHandle, header, now, unscheduled};
+use super::handle::{Builder, Hint, JoinHandle, header, make_new_ready, unscheduled};
 use super::record::On;
 use super::scheduler::Runnable;
 use super::waiter::{WaitList, wait_in};
@@ -190,7 +190,7 @@ impl<H: Hint> Builder<'_, H> {
     ) -> io::Result<ScopedJoinHandle<'scope, T>> {
         let (body, packet) = scope.member(body);
         // SAFETY: the scope does not end before the closure has, and its result is not a borrow. The thread is tied.
-        let made = unsafe { self.make(body, true, now) };
+        let made = unsafe { self.make(body, true, make_new_ready) };
         made.map(|(handle, ())| scope.handle(handle, packet))
     }
 

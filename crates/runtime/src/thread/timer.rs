@@ -19,10 +19,10 @@ const LONG: Duration = Duration::from_secs(1);
 /// The longest time between two looks while only strangers are left.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// How long all threads have to be quiet before somebody looks whether they wait for each other.
+/// How long all threads have to be quiet before the timer looks whether they wait for each other.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// Looks take at most one part in so many of a processor's time.
+/// Looks take at most one part in `PARTS` of a processor's time.
 const PARTS: u32 = 50;
 
 #[derive(Default)]

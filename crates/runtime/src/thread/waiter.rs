@@ -144,9 +144,9 @@ unsafe impl<V: Send> Send for WaitList<V> {}
 
 /// A thread that was taken off a list, and has to be woken.
 #[must_use]
-pub(crate) struct Waked<V = ()>(NonNull<Waiter<V>>);
+pub(crate) struct Woken<V = ()>(NonNull<Waiter<V>>);
 
-impl<V> Waked<V> {
+impl<V> Woken<V> {
     /// Returns the number that stands for the thread in reports.
     pub(crate) fn reported_as(&self) -> u64 {
         // SAFETY: the waiter is live until it is woken.
@@ -172,13 +172,13 @@ impl<V> WaitList<V> {
     }
 
     /// Takes the first thread off the list.
-    pub(crate) fn pop(&mut self) -> Option<Waked<V>> {
-        self.0.pop_front().map(Waked)
+    pub(crate) fn pop(&mut self) -> Option<Woken<V>> {
+        self.0.pop_front().map(Woken)
     }
 
     /// Takes all threads off the list.
-    pub(crate) fn take(&mut self) -> Vec<Waked<V>> {
-        self.0.drain(..).map(Waked).collect()
+    pub(crate) fn take(&mut self) -> Vec<Woken<V>> {
+        self.0.drain(..).map(Woken).collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -204,7 +204,7 @@ pub(crate) fn wait_in<S>(
     wait_with(None, state, list, (on, what), then);
 }
 
-/// As [`wait_in`]. Passes `value` to the thread that wakes this one, and returns what that thread has [passed](Waked::pass) instead:
+/// As [`wait_in`]. Passes `value` to the thread that wakes this one, and returns what that thread has [passed](Woken::pass) instead:
 /// `value` if it has passed nothing.
 pub(crate) fn wait_with<S, V>(
     value: Option<V>,

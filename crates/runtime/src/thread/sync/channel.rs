@@ -1,7 +1,7 @@
 //! A channel for any number of threads on both sides.
 
 use super::super::carrier::program_waits;
-use super::super::handle::after;
+use super::super::handle::deadline_of;
 use super::super::record::On;
 use super::super::waiter::{TimedOut, WaitList, wait_in_until, wait_with};
 use std::collections::VecDeque;
@@ -246,7 +246,7 @@ impl<T> Receiver<T> {
         match self.take() {
             Err((state, TryRecvError::Empty)) => {
                 let (list, on) = (State::those_that_receive, (On::Receive, 0));
-                match wait_in_until(&self.0.state, state, list, on, || (), after(most)) {
+                match wait_in_until(&self.0.state, state, list, on, || (), deadline_of(most)) {
                     Ok(Some(message)) => Ok(message),
                     // The last sender has gone.
                     Ok(None) => Err(TryRecvError::Disconnected),

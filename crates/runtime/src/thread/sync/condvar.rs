@@ -1,6 +1,6 @@
 //! A condition variable.
 
-use super::super::handle::after;
+use super::super::handle::deadline_of;
 use super::super::record::On;
 use super::super::waiter::{WaitList, wait_in, wait_in_until};
 use super::MutexGuard;
@@ -51,7 +51,7 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         most: Duration,
     ) -> (MutexGuard<'a, T>, bool) {
-        let (mutex, until) = (guard.mutex(), after(most));
+        let (mutex, until) = (guard.mutex(), deadline_of(most));
         let waiters = self.0.lock();
         let unlock = || drop(guard);
         let woken = wait_in_until(
