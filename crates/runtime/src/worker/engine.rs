@@ -59,6 +59,15 @@ impl Choice for Of {
     }
 }
 
+/// What a search has come to.
+enum Looked {
+    /// A task.
+    Found(Ready, Origin),
+    /// Something else, which the worker has run, or a call for it.
+    Ran,
+    InVain,
+}
+
 /// What each call of the policy may change in its worker.
 struct PolicyState<L> {
     local: L,
@@ -215,103 +224,120 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
 
     /// Returns the next task for this idle worker, which may sleep meanwhile; `None` once the pool closes.
     fn search(&self) -> Option<(Ready, Origin)> {
-        let (sleep, me) = (&self.core.pool.sleep, self.core.id);
-        sleep.begin_search(me.index());
-        'search: loop {
+        self.core.pool.sleep.begin_search(self.core.id.index());
+        loop {
             if self.core.is_called() {
                 self.meter.ran_out();
                 self.answer();
             }
-            if M::GOVERNS && !self.is_active() {
-                self.meter.ran_out();
-                // Tied threads that have started here run nowhere else.
-                if let Some(thread) = self.core.own_thread() {
-                    self.run_aside(|core| core.run_threads(thread));
-                    continue;
+            let woke = if M::GOVERNS && !self.is_active() {
+                self.wait_to_be_active()
+            } else {
+                match self.look_around() {
+                    Looked::Found(task, origin) => return Some((task, origin)),
+                    Looked::Ran => continue,
+                    Looked::InVain => self.wait_for_work(),
                 }
-                self.core.settle_threads();
-                let woke = sleep.park(me.index(), || {
-                    self.core.is_called() || self.core.pool.threads.has_mail(me.index())
-                });
-                self.core.end_if_forked();
-                if woke == Woke::Close {
-                    return None;
-                }
-                continue;
-            }
-            for round in 0..self.search_rounds() {
-                if let Some(schedule) = &self.core.pool.schedule {
-                    schedule.searches();
-                }
-                if let Some(found) = self.ask(|dispatcher, local, env| dispatcher.next(local, env))
-                {
-                    if let Some(schedule) = &self.core.pool.schedule {
-                        schedule.starts(me, &found.0);
-                    }
-                    sleep.end_search(me.index());
-                    self.core.pool.pass_forks_on();
-                    self.meter.found();
-                    return Some(found);
-                }
-                if let Some(job) = self.core.search_job() {
-                    self.run_aside(|core| core.run_found(job, || !core.is_called()));
-                    continue 'search;
-                }
-                if let Some(thread) = self.core.find_thread() {
-                    self.run_aside(|core| core.run_threads(thread));
-                    continue 'search;
-                }
-                self.meter.ran_out();
-                if round == 0 {
-                    self.core.pool.forks.demand.request(me.index());
-                }
-                // Once in eight rounds, another thread may run on this hardware thread: it may have the task that is searched for.
-                if round % 8 == 7 || self.core.pool.is_oversubscribed() {
-                    std::thread::yield_now();
-                }
-                self.core.pause(SEARCH_PAUSES, || false);
-                if self.core.is_called() {
-                    continue 'search;
-                }
-            }
-            self.core.settle_threads();
-            if self.core.leaves_threads_to_others() {
-                let mut found = None;
-                // The scheduler is asked once more when others know that this worker may sleep: they wake it for what comes afterwards.
-                let woke = sleep.nap(me.index(), NAP, || {
-                    let may_have = self.dispatcher.may_have(me)
-                        || self.core.pool.forks.may_have(me.index())
-                        || self.core.is_called();
-                    self.core.end_if_forked();
-                    found = (!may_have).then(|| self.core.find_thread()).flatten();
-                    may_have || found.is_some()
-                });
-                if let Some(thread) = found {
-                    self.run_aside(|core| core.run_threads(thread));
-                } else if woke == Woke::Close {
-                    return None;
-                }
-                continue;
-            }
-            deadlock::suspect();
-            let start = Instant::now();
-            let woke = sleep.doze(me.index(), || {
-                // The announcement comes first, so that no limit stays above 0 while this worker sleeps.
-                self.core.pool.forks.demand.request(me.index());
-                let may_have = self.dispatcher.may_have(me);
-                self.core.end_if_forked();
-                may_have
-                    || self.core.pool.forks.may_have(me.index())
-                    || self.core.may_have_threads()
-                    || self.core.is_called()
-            });
-            let long = start.elapsed() >= LONG_SLEEP;
-            // In a schedule, time changes nothing.
-            self.slept_long.set(long || self.core.pool.takes_turns());
+            };
             if woke == Woke::Close {
                 return None;
             }
         }
+    }
+
+    /// Looks for something to run until the rounds of a search are over, and runs what is no task.
+    #[inline]
+    fn look_around(&self) -> Looked {
+        let (pool, me) = (&self.core.pool, self.core.id);
+        for round in 0..self.search_rounds() {
+            if let Some(schedule) = &pool.schedule {
+                schedule.searches();
+            }
+            if let Some(found) = self.ask(|dispatcher, local, env| dispatcher.next(local, env)) {
+                if let Some(schedule) = &pool.schedule {
+                    schedule.starts(me, &found.0);
+                }
+                pool.sleep.end_search(me.index());
+                pool.pass_forks_on();
+                self.meter.found();
+                return Looked::Found(found.0, found.1);
+            }
+            if let Some(job) = self.core.search_job() {
+                self.run_aside(|core| core.run_found(job, || !core.is_called()));
+                return Looked::Ran;
+            }
+            if let Some(thread) = self.core.find_thread() {
+                self.run_aside(|core| core.run_threads(thread));
+                return Looked::Ran;
+            }
+            self.meter.ran_out();
+            if round == 0 {
+                pool.forks.demand.request(me.index());
+            }
+            // Once in eight rounds, another thread may run on this hardware thread: it may have the task that is searched for.
+            if round % 8 == 7 || pool.is_oversubscribed() {
+                std::thread::yield_now();
+            }
+            self.core.pause(SEARCH_PAUSES, || false);
+            if self.core.is_called() {
+                return Looked::Ran;
+            }
+        }
+        Looked::InVain
+    }
+
+    /// Runs the threads of this worker, which the governor has parked, or sleeps until it is active again or called.
+    fn wait_to_be_active(&self) -> Woke {
+        let (pool, me) = (&self.core.pool, self.core.id);
+        self.meter.ran_out();
+        // Tied threads that have started here run nowhere else.
+        if let Some(thread) = self.core.own_thread() {
+            self.run_aside(|core| core.run_threads(thread));
+            return Woke::Search;
+        }
+        self.core.settle_threads();
+        let woke = pool.sleep.park(me.index(), || {
+            self.core.is_called() || pool.threads.has_mail(me.index())
+        });
+        self.core.end_if_forked();
+        woke
+    }
+
+    /// Sleeps until there may be something for this worker, which has found nothing.
+    fn wait_for_work(&self) -> Woke {
+        let (pool, me) = (&self.core.pool, self.core.id);
+        self.core.settle_threads();
+        if self.core.leaves_threads_to_others() {
+            let mut found = None;
+            // The scheduler is asked once more when others know that this worker may sleep: they wake it for what comes afterwards.
+            let woke = pool.sleep.nap(me.index(), NAP, || {
+                let may_have = self.dispatcher.may_have(me)
+                    || pool.forks.may_have(me.index())
+                    || self.core.is_called();
+                self.core.end_if_forked();
+                found = (!may_have).then(|| self.core.find_thread()).flatten();
+                may_have || found.is_some()
+            });
+            let Some(thread) = found else { return woke };
+            self.run_aside(|core| core.run_threads(thread));
+            return Woke::Search;
+        }
+        deadlock::suspect();
+        let start = Instant::now();
+        let woke = pool.sleep.doze(me.index(), || {
+            // The announcement comes first, so that no limit stays above 0 while this worker sleeps.
+            pool.forks.demand.request(me.index());
+            let may_have = self.dispatcher.may_have(me);
+            self.core.end_if_forked();
+            may_have
+                || pool.forks.may_have(me.index())
+                || self.core.may_have_threads()
+                || self.core.is_called()
+        });
+        let long = start.elapsed() >= LONG_SLEEP;
+        // In a schedule, time changes nothing.
+        self.slept_long.set(long || pool.takes_turns());
+        woke
     }
 
     /// Runs the parts of calls that wait for this searching worker. Meanwhile it counts as busy, so that others look for tasks.
