@@ -208,6 +208,55 @@ fn all_run(workers: usize, total: usize) {
         .for_each(|thread| thread.join().expect("a worker that ends"));
 }
 
+/// The only worker is woken for a job that waits for a fork, while another thread tries to wake it for a task and may come too late.
+/// `makes_up`: as `PoolShared::make_up_for_late`.
+fn late(makes_up: bool) {
+    let pool = Pool::new(1);
+    let (task, job) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let make_task = {
+        let (pool, task) = (Arc::clone(&pool), Arc::clone(&task));
+        thread::spawn(move || {
+            task.store(true, SeqCst);
+            pool.sleep.wake_anyone();
+            let late = pool.sleep.takes_late() | pool.demand.waits.takes_late();
+            if makes_up && late && pool.forks.load(SeqCst) > 0 {
+                pool.demand.announce(&pool.sleep);
+            }
+        })
+    };
+    let make_job_and_fork = {
+        let (pool, job) = (Arc::clone(&pool), Arc::clone(&job));
+        thread::spawn(move || {
+            job.store(true, SeqCst);
+            pool.sleep.wake_if_asleep(0);
+            pool.forks.fetch_add(1, SeqCst);
+            pool.demand.announce(&pool.sleep);
+        })
+    };
+    let worker = thread::spawn(move || {
+        pool.enter(0);
+        pool.sleep.begin_search(0);
+        // It takes no fork before it has the job: else nothing is shown.
+        while !job.load(SeqCst) {
+            let may_have = || job.load(SeqCst) || task.swap(false, SeqCst);
+            pool.sleep.doze(0, may_have);
+        }
+        let left = || pool.forks.load(SeqCst) > 0;
+        pool.demand.leave(&pool.sleep, 0, &pool.sleep, left);
+        let waits = &pool.demand.waits;
+        waits.begin_search(0);
+        while !pool.take() {
+            waits.doze(0, || pool.forks.load(SeqCst) > 0);
+        }
+    });
+    for thread in [make_task, make_job_and_fork, worker] {
+        thread.join().expect("a thread that ends");
+    }
+}
+
 fn explore(scenario: fn()) {
     Runner::new(DfsScheduler::new(Some(20_000), false), Default::default()).run(scenario);
     Runner::new(RandomScheduler::new(20_000), Default::default()).run(scenario);
@@ -224,6 +273,24 @@ fn no_request_is_lost() {
 #[test]
 fn a_waiting_worker_helps_and_is_woken() {
     explore(help);
+}
+
+/// It takes three changes of the thread that runs at certain places.
+fn explore_late(makes_up: bool) {
+    let schedules = PctScheduler::new_from_seed(1, 4, 400_000);
+    Runner::new(schedules, Default::default()).run(move || late(makes_up));
+}
+
+#[test]
+fn a_late_wake_up_for_a_task_hides_no_fork() {
+    explore(|| late(true));
+    explore_late(true);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn the_model_of_late_wake_ups_finds_what_it_is_for() {
+    explore_late(false);
 }
 
 #[test]
