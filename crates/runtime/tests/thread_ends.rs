@@ -2,7 +2,8 @@
 #![cfg(not(any(loom, shuttle, miri)))]
 #![forbid(unsafe_code)]
 
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::Duration;
 use tanada_runtime::thread::{self, Builder, JoinHandle};
 use tanada_runtime::{Pool, WorkerThread, fork};
@@ -97,6 +98,52 @@ fn an_exit_handler_may_fork_and_wait() {
     let builder = Pool::builder().workers(3).exit_handler(handler);
     drop(builder.build().unwrap());
     assert_eq!(*sum.lock().unwrap(), 6);
+}
+
+/// One handler waits for a closure that another one has begun to run while it waited, and that takes longer.
+#[test]
+fn an_exit_handler_finishes_what_it_runs_for_another_one() {
+    for _ in 0..5 {
+        let (met, begun) = (Barrier::new(2), AtomicUsize::new(0));
+        let handler = move |me| {
+            let sleeps = |most| thread::sleep(Duration::from_millis(most));
+            met.wait();
+            match me {
+                0 => {
+                    let computes = || std::thread::sleep(Duration::from_millis(10));
+                    fork::join(computes, || sleeps(30));
+                }
+                _ => sleeps(5),
+            }
+            begun.fetch_add(1, Relaxed);
+        };
+        let builder = Pool::builder().workers(2).exit_handler(handler);
+        drop(builder.build().unwrap());
+    }
+}
+
+/// What an exit handler spawns and broadcasts goes to the pool of all that is in no other one.
+#[test]
+fn what_an_exit_handler_spawns_runs() {
+    let (sender, receiver) = mpsc::channel();
+    let sender = Mutex::new(sender);
+    let handler = move |_| {
+        let sender = sender.lock().unwrap().clone();
+        let spawned = sender.clone();
+        fork::spawn(move || spawned.send(1).unwrap());
+        let spawned = sender.clone();
+        fork::spawn_fifo(move || spawned.send(10).unwrap());
+        let parts = fork::broadcast(|_| 1).len();
+        assert_eq!(parts, usize::from(Pool::global().unwrap().workers()));
+        let spawned = sender.clone();
+        fork::spawn_broadcast(move |_| spawned.send(100).unwrap());
+        let alone = std::panic::AssertUnwindSafe(|| fork::scope(|s| s.spawn_broadcast(|_, _| ())));
+        assert!(std::panic::catch_unwind(alone).is_err());
+    };
+    let builder = Pool::builder().workers(2).exit_handler(handler);
+    drop(builder.build().unwrap());
+    let parts = u32::from(Pool::global().unwrap().workers());
+    assert_eq!(receiver.iter().sum::<u32>(), 2 * (1 + 10 + 100 * parts));
 }
 
 #[test]

@@ -197,6 +197,11 @@ impl<'scope> Base<'scope> {
         body: F,
     ) {
         let workers = usize::from(self.pool.placement.workers());
+        // On an adopted thread, or in an exit handler, the pool may have ended.
+        assert!(
+            self.pool.try_keep(workers),
+            "a pool that has ended has no workers for a broadcast"
+        );
         self.latch.add(workers);
         let spawned = self.spawns::<F>(Location::caller(), workers);
         let part = move |worker: &WorkerCore| {
@@ -206,6 +211,7 @@ impl<'scope> Base<'scope> {
                 let body = || body(scope, BroadcastContext::new(worker));
                 base(scope).run_spawned(worker, spawned.as_deref(), body);
             }
+            worker.pool().let_go();
         };
         // SAFETY: each worker runs its part, and the scope waits for them; what the closure borrows outlives the scope.
         self.pool

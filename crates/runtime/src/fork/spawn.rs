@@ -1,6 +1,6 @@
 //! Closures that nothing waits for, and closures on each worker.
 
-use super::enter::with_pool;
+use super::enter::{Kept, with_pool};
 use super::job::{self, StackJob};
 use super::latch::CountLatch;
 use super::record::{ScopeRecord, SpawnRecord};
@@ -64,8 +64,9 @@ fn spawns<F>(
 }
 
 #[track_caller]
-fn spawn_on<F: FnOnce() + Send + 'static>(pool: &PoolShared, body: F, in_order: bool) {
-    pool.keep(1);
+fn spawn_on<F: FnOnce() + Send + 'static>(kept: Kept<'_>, body: F, in_order: bool) {
+    // The job lets go.
+    let pool = kept.hand_on();
     let spawned = spawns::<F>(pool, Location::caller(), 1);
     let job = |worker: &WorkerCore| {
         worker.pool().catch(|| {
@@ -91,25 +92,25 @@ fn spawn_on<F: FnOnce() + Send + 'static>(pool: &PoolShared, body: F, in_order: 
 /// As [`spawn`](super::spawn), on the pool that `global` returns if this thread is no worker.
 #[track_caller]
 pub fn spawn_or(global: impl FnOnce() -> Pool, body: impl FnOnce() + Send + 'static) {
-    with_pool(global, |pool| spawn_on(pool, body, false));
+    with_pool(global, |_| 1, |kept| spawn_on(kept, body, false));
 }
 
 /// As [`spawn_fifo`](super::spawn_fifo), on the pool that `global` returns if this thread is no worker.
 #[track_caller]
 pub fn spawn_fifo_or(global: impl FnOnce() -> Pool, body: impl FnOnce() + Send + 'static) {
-    with_pool(global, |pool| spawn_on(pool, body, true));
+    with_pool(global, |_| 1, |kept| spawn_on(kept, body, true));
 }
 
 /// As [`spawn`](super::spawn), on `pool`.
 #[track_caller]
 pub fn spawn_in(pool: &Pool, body: impl FnOnce() + Send + 'static) {
-    spawn_on(pool.open(), body, false);
+    spawn_on(Kept::of(pool, |_| 1), body, false);
 }
 
 /// As [`spawn_fifo`](super::spawn_fifo), on `pool`.
 #[track_caller]
 pub fn spawn_fifo_in(pool: &Pool, body: impl FnOnce() + Send + 'static) {
-    spawn_on(pool.open(), body, true);
+    spawn_on(Kept::of(pool, |_| 1), body, true);
 }
 
 #[track_caller]
@@ -156,7 +157,7 @@ pub fn broadcast_or<R: Send>(
     global: impl FnOnce() -> Pool,
     body: impl Fn(BroadcastContext<'_>) -> R + Sync,
 ) -> Vec<R> {
-    with_pool(global, |pool| broadcast_on(pool, body))
+    with_pool(global, |_| 1, |kept| broadcast_on(kept.pool, body))
 }
 
 /// As [`broadcast`](super::broadcast), on `pool`.
@@ -168,14 +169,19 @@ pub fn broadcast_in<R: Send>(
     broadcast_on(pool.open(), body)
 }
 
+fn number_of_workers(pool: &PoolShared) -> usize {
+    usize::from(pool.placement.workers())
+}
+
 #[track_caller]
 fn spawn_broadcast_on<F: Fn(BroadcastContext<'_>) + Send + Sync + 'static>(
-    pool: &PoolShared,
+    kept: Kept<'_>,
     body: F,
 ) {
-    let workers = usize::from(pool.placement.workers());
+    // Each part lets go.
+    let pool = kept.hand_on();
+    let workers = number_of_workers(pool);
     let spawned = spawns::<F>(pool, Location::caller(), workers);
-    pool.keep(workers);
     let part = move |worker: &WorkerCore| {
         let context = BroadcastContext::new(worker);
         worker.pool().catch(|| {
@@ -195,7 +201,9 @@ pub fn spawn_broadcast_or(
     global: impl FnOnce() -> Pool,
     body: impl Fn(BroadcastContext<'_>) + Send + Sync + 'static,
 ) {
-    with_pool(global, |pool| spawn_broadcast_on(pool, body));
+    with_pool(global, number_of_workers, |kept| {
+        spawn_broadcast_on(kept, body)
+    });
 }
 
 /// As [`spawn_broadcast`](super::spawn_broadcast), on `pool`.
@@ -204,5 +212,5 @@ pub fn spawn_broadcast_in(
     pool: &Pool,
     body: impl Fn(BroadcastContext<'_>) + Send + Sync + 'static,
 ) {
-    spawn_broadcast_on(pool.open(), body);
+    spawn_broadcast_on(Kept::of(pool, number_of_workers), body);
 }

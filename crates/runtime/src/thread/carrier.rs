@@ -41,6 +41,11 @@ pub(super) fn program_waits() {
 }
 
 impl WorkerCore {
+    /// Returns whether jobs of this worker lie in carriers.
+    pub(crate) fn has_carriers(&self) -> bool {
+        self.threads.carriers.get() > 0
+    }
+
     /// Returns whether this worker, which waits and lets others run `jobs` meanwhile, may take any job; else its own jobs only.
     pub(crate) fn may_take_any(&self, jobs: Jobs) -> bool {
         let has_room = jobs == Jobs::OnTop || self.threads.carriers.get() < MOST;

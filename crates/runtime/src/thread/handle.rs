@@ -91,7 +91,7 @@ impl Builder<'_> {
             .name("a closure")
             .stack_size(bytes.clamp(stack::USUAL + 1, stack::MOST));
         let counted = Counted::new(worker.pool(), Some(worker)).unwrap_or_else(|| {
-            // The exit handler forks, and waits. The worker gives back what the carrier leaves.
+            // The closure is of an adopted thread, or of an exit handler.
             worker.pool().keep(1);
             Counted {
                 pool: worker.pool(),

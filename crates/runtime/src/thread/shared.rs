@@ -87,6 +87,8 @@ pub(crate) struct ThreadLocal {
     /// Free slots of the usual size, and their number.
     slots: Cell<Option<&'static Header>>,
     free: Cell<usize>,
+    /// How many of those this worker keeps for itself at most.
+    room: Cell<usize>,
     /// The thread on whose stack this worker runs.
     pub(super) current: Cell<Option<&'static Header>>,
     /// Where this worker goes on when that thread gives it back.
@@ -163,6 +165,7 @@ impl ThreadShared {
             limit: NonNull::from(limit),
             slots: Cell::new(None),
             free: Cell::new(0),
+            room: Cell::new(stack::CACHE),
             current: Cell::new(None),
             under: Cell::new(0),
             credit: Cell::new(0),
@@ -229,7 +232,7 @@ impl ThreadShared {
         self.seats[whom].loopless.load(Relaxed)
     }
 
-    /// Worker `me` has no loop from now on.
+    /// Worker `me` has no loop, or is about to leave it for ever.
     pub(crate) fn has_no_loop(&self, me: usize) {
         self.seats[me].loopless.store(true, Relaxed);
     }
@@ -238,6 +241,8 @@ impl ThreadShared {
     pub(crate) fn adopt(&self, worker: &'static WorkerCore) {
         let me = worker.id.index();
         self.has_no_loop(me);
+        // It is never freed, and would keep them for ever.
+        worker.threads.room.set(0);
         self.seats[me]
             .adopted
             .store(ptr::from_ref(worker).cast_mut(), SeqCst);
@@ -298,8 +303,8 @@ impl ThreadLocal {
         let header: &'static Header = unsafe { slot.as_ref() };
         header.next.set(self.slots.replace(Some(header)));
         self.free.set(self.free.get() + 1);
-        if self.free.get() > stack::CACHE {
-            self.give_back(stack::CACHE / 2);
+        if self.free.get() > self.room.get() {
+            self.give_back(self.room.get() / 2);
         }
     }
 
@@ -344,7 +349,7 @@ pub(super) fn number() -> u64 {
 #[inline]
 pub(super) fn take_slot(worker: Option<&WorkerCore>, class: usize) -> io::Result<NonNull<Header>> {
     match worker {
-        Some(worker) if class == stack::USUAL_CLASS => {
+        Some(worker) if class == stack::USUAL_CLASS && worker.threads.room.get() > 0 => {
             if worker.threads.slots.get().is_none() {
                 worker.threads.more_slots()?;
             }

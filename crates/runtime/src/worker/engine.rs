@@ -147,9 +147,10 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             .close(self.core.id.index())
             .into_iter()
             .for_each(Part::abandon);
-        EndOnPanic::around(|| self.core.pool.hook(self.core.id, |hooks| &hooks.exit));
-        self.core.settle_threads();
+        // What waits in the exit handler has no loop around it that would go on with a thread.
+        self.core.adopted.set(true);
         self.core.pool.threads.has_no_loop(self.core.id.index());
+        EndOnPanic::around(|| self.core.pool.hook(self.core.id, |hooks| &hooks.exit));
         // SAFETY: the thread is no worker any more.
         unsafe { super::enter(None) };
         self.core.engine.set(None);
@@ -240,7 +241,11 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 }
             };
             if woke == Woke::Close {
-                return None;
+                // They run closures for what still waits in a closed pool: on an adopted thread, or in an exit handler.
+                if !self.core.has_carriers() {
+                    return None;
+                }
+                std::thread::yield_now();
             }
         }
     }
