@@ -147,6 +147,15 @@ mod cases {
             ],
         ),
         (
+            "leaving",
+            leaving,
+            &[
+                "threads wait for each other",
+                "OS thread main waits for the end of pool 1, which a task or closure on worker 0 of pool 1 keeps open",
+                "a task or closure on worker 0 of pool 1 waits for a mutex that OS thread main has or gets before",
+            ],
+        ),
+        (
             "tasks",
             tasks,
             &[
@@ -583,6 +592,19 @@ mod cases {
         let ends = spawn(pool, "ends", move || drop(other));
         sender.send(ends).expect("it receives");
         joins.join().expect("no panic");
+    }
+
+    /// An exit handler waits for what the one has that ends the pool.
+    fn leaving(_pool: &Pool) {
+        stranger();
+        let lock = Arc::new(Mutex::new(()));
+        let locked = Arc::clone(&lock);
+        let builder = Pool::builder().workers(1);
+        let builder = builder.exit_handler(move |_| drop(locked.lock()));
+        let other = builder.build().unwrap();
+        spawn(&other, "first", || ()).join().unwrap();
+        let _guard = lock.lock();
+        drop(other);
     }
 
     /// The main thread ends a pool whose thread wants its lock.

@@ -202,11 +202,11 @@ impl WorkerCore {
         }
     }
 
-    /// Returns whether this worker runs threads. An adopted one does not: its OS thread may end at any time, and what a suspended thread
-    /// has lent to others of that OS thread's own variables would be gone before the thread has.
+    /// Returns whether this worker runs threads. One without a loop does not: its OS thread may end at any time, and what a suspended
+    /// thread has lent to others of that OS thread's own variables would be gone before the thread has.
     #[inline]
     pub(super) fn may_run_threads(&self) -> bool {
-        !self.adopted.get()
+        !self.loopless.get()
     }
 
     /// Returns whether this worker might find a thread.

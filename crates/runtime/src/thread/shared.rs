@@ -72,7 +72,7 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    fn is_adopted(&self) -> bool {
+    pub(super) fn is_adopted(&self) -> bool {
         !self.adopted.load(SeqCst).is_null()
     }
 }
@@ -616,7 +616,7 @@ impl WorkerCore {
         let credit = &self.threads.credit;
         if credit.get() == 0 {
             // A worker without a loop never comes to give back what it has counted in advance.
-            let ahead = if self.adopted.get() { 1 } else { AHEAD };
+            let ahead = if self.loopless.get() { 1 } else { AHEAD };
             if !self.pool().try_keep(ahead) {
                 return false;
             }
@@ -628,7 +628,7 @@ impl WorkerCore {
 
     /// Undoes [`WorkerCore::count_thread`], of a thread that is not made.
     pub(super) fn uncount_thread(&self) {
-        match self.adopted.get() {
+        match self.loopless.get() {
             true => self.pool().let_go(),
             false => self.threads.credit.set(self.threads.credit.get() + 1),
         }

@@ -53,8 +53,8 @@ pub(crate) struct WorkerCore {
     pub(crate) forks: ForkLocal,
     /// What the layer of lightweight threads keeps in each worker.
     pub(crate) threads: ThreadLocal,
-    /// Whether it has no loop: it runs something only while it waits.
-    pub(crate) adopted: Cell<bool>,
+    /// Whether it has no loop: it is adopted, or runs the exit handler. It runs something only while it waits, on top of that.
+    pub(crate) loopless: Cell<bool>,
     /// The [`Worker`] around this core, while its thread runs tasks.
     engine: Cell<Option<NonNull<dyn Engine>>>,
 }
@@ -99,7 +99,7 @@ impl WorkerCore {
             stack,
             released: RefCell::default(),
             graph: GraphLocal::default(),
-            adopted: Cell::new(false),
+            loopless: Cell::new(false),
             engine: Cell::new(None),
         }
     }

@@ -133,7 +133,7 @@ impl Drop for Elsewhere<'_> {
 
 /// `worker` runs a job on top of what waits, until the result is dropped: what waits does not go on before the job does.
 pub(crate) fn runs_on_top(worker: &WorkerCore) -> Option<impl Sized + use<>> {
-    let may_hide = worker.adopted.get() && are_used();
+    let may_hide = worker.loopless.get() && are_used();
     may_hide.then(|| Heavily::enter(Some(worker), On::Work, 0))
 }
 
@@ -179,11 +179,10 @@ impl Heavily {
             context: context(),
             worker: worker.map(|worker| {
                 // The pool does not wait for what the program does on an adopted worker.
-                let is_adopted = worker.adopted.get();
-                let pool = if is_adopted {
-                    0
-                } else {
-                    pool_number(worker.pool())
+                let seat = &worker.pool().threads.seats[worker.id.index()];
+                let pool = match seat.is_adopted() {
+                    true => 0,
+                    false => pool_number(worker.pool()),
                 };
                 (pool, worker.id.0)
             }),
