@@ -217,7 +217,7 @@ impl ForkShared {
 }
 
 impl ForkLocal {
-    /// Another thread runs, in a closure of the depth. Returns the depth before.
+    /// A closure of the depth runs from now on. Returns the depth before.
     pub(crate) fn change_depth(&self, depth: u32) -> u32 {
         self.depth.replace(depth)
     }

@@ -152,7 +152,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     }
 
     /// Sets the fork policy, which may be one of your own: what becomes of forks, and where an idle worker looks for one. It must not use
-    /// the pool; a panic of it ends the process.
+    /// the pool; a panic of it ends the process, and so does a wait.
     pub fn fork_policy(mut self, policy: &'static dyn ForkPolicy) -> Self {
         self.forks = Some(policy);
         self
@@ -270,13 +270,14 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         self
     }
 
-    /// Calls `handler` on each worker's thread with the worker's number, before it runs anything.
+    /// Calls `handler` on each worker's thread with the worker's number, before it runs anything. What it spawns runs in the pool.
     pub fn start_handler(mut self, handler: impl Fn(usize) + Send + Sync + 'static) -> Self {
         self.hooks.start = Some(Arc::new(handler));
         self
     }
 
-    /// Calls `handler` on each worker's thread with the worker's number, when it has run everything.
+    /// Calls `handler` on each worker's thread with the worker's number, when it has run everything. The pool has ended then: threads,
+    /// spawned closures and broadcasts of the handler go to [`Pool::global`], and `spawn_broadcast` of a scope panics.
     pub fn exit_handler(mut self, handler: impl Fn(usize) + Send + Sync + 'static) -> Self {
         self.hooks.exit = Some(Arc::new(handler));
         self

@@ -232,18 +232,18 @@ impl ThreadShared {
         self.seats[whom].loopless.load(Relaxed)
     }
 
-    /// Worker `me` has no loop, or is about to leave it for ever.
-    pub(crate) fn has_no_loop(&self, me: usize) {
-        self.seats[me].loopless.store(true, Relaxed);
+    /// `worker`, which is this OS thread, has no loop, or is about to leave it for ever.
+    pub(crate) fn has_no_loop(&self, worker: &WorkerCore) {
+        worker.loopless.set(true);
+        self.seats[worker.id.index()].loopless.store(true, Relaxed);
     }
 
     /// `worker` is adopted.
     pub(crate) fn adopt(&self, worker: &'static WorkerCore) {
-        let me = worker.id.index();
-        self.has_no_loop(me);
+        self.has_no_loop(worker);
         // It is never freed, and would keep them for ever.
         worker.threads.room.set(0);
-        self.seats[me]
+        self.seats[worker.id.index()]
             .adopted
             .store(ptr::from_ref(worker).cast_mut(), SeqCst);
         self.has_adopted.store(true, SeqCst);

@@ -148,8 +148,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             .into_iter()
             .for_each(Part::abandon);
         // What waits in the exit handler has no loop around it that would go on with a thread.
-        self.core.loopless.set(true);
-        self.core.pool.threads.has_no_loop(self.core.id.index());
+        self.core.pool.threads.has_no_loop(&self.core);
         EndOnPanic::around(|| self.core.pool.hook(self.core.id, |hooks| &hooks.exit));
         // SAFETY: the thread is no worker any more.
         unsafe { super::enter(None) };
@@ -159,7 +158,6 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     /// Makes this thread the worker for good, without the loop: it runs something only while it waits. The worker is never freed.
     pub(crate) fn adopt(self) {
         let worker = Box::leak(Box::new(self));
-        worker.core.loopless.set(true);
         worker.core.pool.threads.adopt(&worker.core);
         // SAFETY: the worker lives for ever, on this thread.
         unsafe { worker.enter() };
