@@ -106,6 +106,15 @@ pub trait ThreadSpawn: sealed::Sealed {
     /// If it cannot be started.
     #[doc(hidden)]
     fn spawn(&mut self, thread: ThreadBuilder) -> io::Result<()>;
+
+    /// As [`ThreadSpawn::spawn`], when the thread is needed, if the program cannot see when that is.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    #[doc(hidden)]
+    fn spawn_later(&mut self, thread: ThreadBuilder) -> io::Result<()> {
+        self.spawn(thread)
+    }
 }
 
 mod sealed {
@@ -122,6 +131,10 @@ impl ThreadSpawn for DefaultSpawn {
     fn spawn(&mut self, thread: ThreadBuilder) -> io::Result<()> {
         builder_of(&thread).spawn(|| thread.run())?;
         Ok(())
+    }
+
+    fn spawn_later(&mut self, thread: ThreadBuilder) -> io::Result<()> {
+        thread.thread.start_later(thread.name)
     }
 }
 
@@ -270,8 +283,12 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
                 stack_size: self.stack_size,
                 thread,
             };
-            // On an error the pool is dropped, and the threads that have begun end.
-            self.spawn_handler.spawn(thread)?;
+            // On an error the pool is dropped, and the threads that have begun end. Threads for which there is a processor begin at once:
+            // whichever gets it first takes what there is to do.
+            match thread.index() < hardware_threads {
+                true => self.spawn_handler.spawn(thread)?,
+                false => self.spawn_handler.spawn_later(thread)?,
+            }
         }
         Ok(pool)
     }

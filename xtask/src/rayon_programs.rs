@@ -145,11 +145,6 @@ fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String
                 same = false;
             }
         }
-        let executables = match options.build {
-            true => executables,
-            false => copies(folder, program, &executables, options.control)
-                .map_err(|error| error.to_string())?,
-        };
         built.push((program, executables));
     }
     if built.is_empty() {
@@ -159,8 +154,11 @@ fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String
         return Ok(same);
     }
     let parts = built.extract_if(.., |(program, _)| program.package == ITERATORS.package);
-    for (_, executables) in Vec::from_iter(parts) {
-        same &= compare_parts(&executables, options)?;
+    let copied = |program: &Program, executables: &[PathBuf; 2]| {
+        copies(folder, program, executables, options.control).map_err(|error| error.to_string())
+    };
+    for (program, executables) in Vec::from_iter(parts) {
+        same &= compare_parts(&copied(program, &executables)?, options)?;
     }
     if built.is_empty() {
         return Ok(same);
@@ -179,10 +177,11 @@ fn compare(root: &Path, folder: &Path, options: &Options) -> Result<bool, String
         "medians",
         options.rounds
     );
-    for (program, executables) in &built {
+    for (program, linked) in &built {
         let mut times = [const { Vec::new() }; 2];
         let mut results: [Option<Vec<u8>>; 2] = [None, None];
         for round in 0..options.rounds {
+            let executables = copied(program, linked)?;
             // Each is the first in half of the rounds.
             for which in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
                 let (seconds, bytes) =
@@ -343,8 +342,9 @@ fn build(
     Ok([build("with-rayon", false)?, build("with-tanada", true)?])
 }
 
-/// Returns copies of both executables, or two of the first for a `control`. In the system's cache of files a file lies as it was written:
-/// one that a linker wrote takes up to a tenth more to start than a copy, until it is read anew, and the two were not linked at one time.
+/// Returns new copies of both executables, or two of the first for a `control`. In the system's cache of files a file lies as it was
+/// written: one that a linker wrote takes up to a tenth more to start than a copy, until it is read anew, and the two were not linked at
+/// one time. Copies of the same bytes differ by up to a tenth, too, by where they lie in memory: so each round has new ones.
 fn copies(
     folder: &Path,
     program: &Program,
@@ -355,6 +355,9 @@ fn copies(
         let to = folder.join("timed").join(["first", "second"][which]);
         fs::create_dir_all(&to)?;
         let to = to.join(program.command);
+        if to.exists() {
+            fs::remove_file(&to)?;
+        }
         fs::copy(&executables[if control { 0 } else { which }], &to)?;
         Ok(to)
     };

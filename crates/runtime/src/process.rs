@@ -43,7 +43,8 @@ impl Process {
     ///
     /// # Panics
     /// If the system is out of memory.
-    #[inline]
+    // Inlined where pools are made, as what it calls: each piece of code elsewhere takes the first pool some microseconds more.
+    #[inline(always)]
     pub(crate) fn this() -> Process {
         let present = present();
         let mut number = present.load(Ordering::Relaxed);
@@ -88,7 +89,7 @@ impl<T: Sync> PerProcess<T> {
     }
 
     /// Returns this process's value, which the first call makes. It is never freed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&self, make: impl Fn() -> T) -> &'static T {
         match self.kept() {
             Ok(value) => value,
@@ -107,9 +108,8 @@ impl<T: Sync> PerProcess<T> {
         }
     }
 
-    /// As [`PerProcess::get`], if there is no value. Inlined where the first pool is made, so that it does not lie on another page.
-    #[cold]
-    #[inline]
+    /// As [`PerProcess::get`], if there is no value.
+    #[inline(always)]
     fn make(&self, make: impl Fn() -> T) -> &'static T {
         loop {
             let seen = match self.kept() {
@@ -135,7 +135,7 @@ impl<T: Sync> PerProcess<T> {
 }
 
 /// Returns the number of this process, which is 0 in a new child.
-#[inline]
+#[inline(always)]
 fn present() -> &'static AtomicU64 {
     let mut seen = NUMBER.load(Ordering::Acquire);
     if seen.is_null() {
@@ -158,7 +158,7 @@ const POPULATE: i32 = 0;
 ///
 /// # Panics
 /// If the system is out of memory.
-#[inline]
+#[inline(always)]
 fn cleared_in_children() -> *mut AtomicU64 {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | POPULATE;

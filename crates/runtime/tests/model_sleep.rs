@@ -46,8 +46,9 @@ impl Pool {
     }
 
     fn worker(&self, me: usize, forks: bool) {
-        self.sleep.enter(me);
-        self.sleep.begin_search(me);
+        if !self.sleep.enter(me) {
+            self.sleep.begin_search(me);
+        }
         'search: loop {
             if self.take() {
                 self.sleep.end_search(me);
@@ -95,6 +96,69 @@ fn scenario(workers: usize, total: usize, forks: bool) {
         .into_iter()
         .for_each(|thread| thread.join().expect("a worker that ends"));
     assert_eq!(pool.ran.load(SeqCst), total);
+}
+
+/// As [`scenario`], with workers of which the first `late` start when they are needed; the last `missing` of these do not start.
+fn late_starts(workers: usize, late: usize, missing: usize, total: usize, forks: bool) {
+    type Threads = shuttle::sync::Mutex<Vec<thread::JoinHandle<()>>>;
+    let pool = Arc::new(Pool {
+        sleep: Sleep::new(workers),
+        tasks: AtomicUsize::new(0),
+        ran: AtomicUsize::new(0),
+        total,
+        workers,
+    });
+    let threads = Arc::new(Threads::default());
+    // Each worker's start is called or dropped: those that are left are pending.
+    let pending = Arc::new(AtomicUsize::new(late));
+    for me in 0..late {
+        let (pool_of_worker, threads, pending) = (
+            Arc::clone(&pool),
+            Arc::clone(&threads),
+            Arc::clone(&pending),
+        );
+        let start = move |begins: bool| {
+            pending.fetch_sub(1, SeqCst);
+            if !begins || me + missing >= late {
+                return false;
+            }
+            let worker = thread::spawn(move || pool_of_worker.worker(me, forks));
+            threads.lock().unwrap().push(worker);
+            true
+        };
+        pool.sleep.start_later(me, Box::new(start));
+    }
+    let others: Vec<_> = (late..workers)
+        .map(|me| {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || pool.worker(me, forks))
+        })
+        .collect();
+    (0..if forks { 1 } else { total }).for_each(|_| pool.push());
+    let join = |thread: thread::JoinHandle<()>| thread.join().expect("a worker that ends");
+    others.into_iter().for_each(join);
+    while pool.ran.load(SeqCst) < total || pending.load(SeqCst) > 0 {
+        thread::yield_now();
+    }
+    let started = std::mem::take(&mut *threads.lock().unwrap());
+    started.into_iter().for_each(join);
+    assert_eq!(pool.ran.load(SeqCst), total);
+}
+
+#[test]
+fn workers_that_start_late_lose_no_wake_up() {
+    for (workers, late, missing) in [
+        (1, 1, 0),
+        (2, 2, 0),
+        (2, 1, 0),
+        (3, 3, 0),
+        (3, 3, 2),
+        (3, 2, 1),
+    ] {
+        for (total, forks) in [(2, false), (3, true)] {
+            explore(move || late_starts(workers, late, missing, total, forks));
+        }
+    }
 }
 
 /// Two tasks that wait for each other need two workers at once: a worker that finds one must see that another worker looks for

@@ -93,6 +93,7 @@ impl Pool {
     ///
     /// # Panics
     /// If the pool cannot run anything in this process, or any more.
+    #[inline]
     pub(crate) fn open(&self) -> &PoolShared {
         match self.usable() {
             Ok(pool) => pool,

@@ -17,6 +17,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
+use tanada_policy::forks::NearFirst;
 use tanada_policy::{Fork, ForkPolicy, Hints, Keep, Origin, Placement, Thief, WorkerId, draw};
 use tanada_queues::{Injector, Mailbox, Owner, Ready, Steal, Stealer, deque};
 
@@ -86,6 +87,8 @@ pub(crate) struct ForkShared {
     /// What its forks are measured by.
     pub(crate) record: Option<PoolRecord>,
     policy: &'static dyn ForkPolicy,
+    /// Whether the policy decides what becomes of each fork.
+    decides: bool,
     /// How forks divide the workers, if the policy wants that.
     pub(super) sharing: Option<Sharing>,
     /// The owners' sides of the deques, until the workers take them.
@@ -140,8 +143,14 @@ impl ForkShared {
         placement: &Placement,
         hooks: Hooks,
         record: Option<PoolRecord>,
-        policy: &'static dyn ForkPolicy,
+        policy: Option<&'static dyn ForkPolicy>,
     ) -> Self {
+        /// Returns whether `policy` decides and whether it divides. Of the default this is known when the program is compiled, and its
+        /// code, which lies on another page, is not called before there is something to steal.
+        fn traits(policy: &(impl ForkPolicy + ?Sized)) -> (bool, bool) {
+            (policy.decides(), policy.divides())
+        }
+        let (decides, divides) = policy.map_or_else(|| traits(&NearFirst), traits);
         let workers = usize::from(placement.workers());
         let mut owners = Vec::with_capacity(workers);
         let seats = list(workers, |_| {
@@ -156,12 +165,14 @@ impl ForkShared {
             injected: Injector::new(),
             posting: Mutex::default(),
             keep: AtomicUsize::new(0),
-            kept: Mutex::default(),
+            // With the place that each pool needs: a list grows by code elsewhere in the program.
+            kept: Mutex::new(Vec::with_capacity(1)),
             hooks,
             record,
-            sharing: (policy.divides() && placement.workers() > 1)
+            sharing: (divides && placement.workers() > 1)
                 .then(|| Sharing::new(placement.workers())),
-            policy,
+            policy: policy.unwrap_or(&NearFirst),
+            decides,
             owners: Mutex::new(owners),
         }
     }
@@ -181,15 +192,24 @@ impl ForkShared {
             vain: Cell::new(0),
             caught: Cell::new(0),
             lane: self.record.as_ref().map(|record| record.lane(me)),
-            may_be_plain: !self.policy.decides()
+            may_be_plain: !self.decides
                 && (self.record.as_ref()).is_none_or(|record| record.recorder.allows_plain()),
-            decides: self.policy.decides(),
-            sees_slices: self.record.is_some() || self.policy.decides(),
+            decides: self.decides,
+            sees_slices: self.record.is_some() || self.decides,
             depth: Cell::new(0),
             draws: Cell::new(0),
             share: ShareLocal::default(),
             watches: self.record.is_some() || self.sharing.is_some(),
         }
+    }
+
+    /// Returns whether the program or a policy sees when the threads of workers start.
+    pub(crate) fn sees_starts(&self) -> bool {
+        let hooks = &self.hooks;
+        hooks.start.is_some()
+            || hooks.exit.is_some()
+            || self.record.is_some()
+            || self.sharing.is_some()
     }
 
     /// Returns whether worker `me` might find a job.

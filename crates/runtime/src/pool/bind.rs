@@ -103,6 +103,29 @@ fn set(mask: &CpuSet) {
     let _ = sched_setaffinity(None, mask);
 }
 
+/// The hardware threads on which a thread may run that a program has not bound as a worker.
+pub(super) struct Mask(Option<CpuSet>);
+
+impl Mask {
+    /// Returns that of this thread, before it was bound as a worker if it is one.
+    #[inline]
+    pub(super) fn of_this_thread() -> Self {
+        Mask(BEFORE.get().or_else(current))
+    }
+
+    /// Gives this thread the mask until the result is dropped.
+    pub(super) fn enter(&self) -> Unbound {
+        let now = current();
+        match &self.0 {
+            Some(mask) if now.is_some_and(|now| now != *mask) => {
+                set(mask);
+                Unbound(now)
+            }
+            _ => Unbound(None),
+        }
+    }
+}
+
 /// While this lives, the thread has the mask that it had before it was bound as a worker. Does nothing on other threads.
 pub(super) struct Unbound(Option<CpuSet>);
 

@@ -1,6 +1,6 @@
 //! How pools are described and made.
 
-use super::bind::Unbound;
+use super::bind::{Mask, Unbound};
 use super::shared::Schedule;
 use super::{Bind, Pool, PoolShared};
 use crate::error::BuildError;
@@ -12,11 +12,12 @@ use crate::observer::{DEPENDENCIES, Observer, WorkerObserver};
 use crate::replay::{self, Actor, Entered, Follow, Replay, STEPS};
 use crate::team::{RegionMaker, Regions};
 use crate::worker::{EndOnPanic, Stack, Worker};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tanada_policy::central::Central;
 use tanada_policy::dispatchers::fcfs::Fcfs;
-use tanada_policy::forks::{self, NearFirst};
+use tanada_policy::forks;
 use tanada_policy::registry::{self, Entry, NotNative, Visitor};
 use tanada_policy::{
     Dispatcher, ForkPolicy, Governor, GovernorSite, Placement, RegionGovernor, RegionSite, Site,
@@ -54,6 +55,9 @@ pub struct WorkerThread {
     stack_size: usize,
     /// What it is in the pool's schedule.
     actor: Option<Actor>,
+    pool: Arc<PoolShared>,
+    /// Whether the thread may start when it is needed: nothing shows when it does, and others can do all that the worker can.
+    may_be_late: bool,
     /// Called with whether the thread runs the worker's loop.
     main: Box<dyn FnOnce(bool) + Send>,
 }
@@ -88,6 +92,53 @@ impl WorkerThread {
     pub fn adopt(self) {
         Self::refuse_a_worker();
         (self.main)(false);
+    }
+
+    /// Starts a thread called `name` that [runs](WorkerThread::run) the worker: once there is something for it to do while the others
+    /// are busy. At once, if that changes what happens: the pool has tasks of graphs ([`PoolBuilder::build_threads`]), or handlers of
+    /// starts and ends, is recorded, or divides its workers among forks.
+    ///
+    /// The thread that finds something to do starts it, with the affinity mask of the thread that calls this. If the system has no thread
+    /// by then, a message says so, and the pool goes on without the worker; a closure that every worker is to run ends the process.
+    ///
+    /// # Errors
+    /// If the thread is to start at once and the system cannot start it.
+    ///
+    /// # Panics
+    /// If `name` has a zero byte.
+    pub fn start_later(self, name: Option<String>) -> io::Result<()> {
+        // A name that no thread can have is the caller's to know.
+        let is_wrong = name.as_ref().is_some_and(|name| name.contains('\0'));
+        if !self.may_be_late || is_wrong {
+            return self.start(name);
+        }
+        let (pool, me) = (Arc::clone(&self.pool), WorkerId(self.index));
+        let mask = Mask::of_this_thread();
+        let start = move |begins: bool| {
+            let pool = Arc::clone(&self.pool);
+            if !begins {
+                pool.ends_without(me);
+                return false;
+            }
+            let _masked = mask.enter();
+            // The thread that finds something to do may be in the middle of a fork.
+            let started = EndOnPanic::around(|| self.start(name));
+            if let Err(error) = &started {
+                pool.goes_on_without(me, error);
+            }
+            started.is_ok()
+        };
+        pool.sleep.start_later(me.index(), Box::new(start));
+        Ok(())
+    }
+
+    /// Starts a thread called `name` that runs the worker.
+    fn start(self, name: Option<String>) -> io::Result<()> {
+        let mut builder = std::thread::Builder::new().stack_size(self.stack_size);
+        if let Some(name) = name {
+            builder = builder.name(name);
+        }
+        builder.spawn(|| self.run()).map(drop)
     }
 
     fn refuse_a_worker() {
@@ -538,13 +589,13 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             schedule,
             self.hooks,
             self.record.map(|recorder| recorder.pool(name, workers)),
-            self.forks.unwrap_or(&NearFirst),
+            self.forks,
             <O::Worker as WorkerObserver>::WATCHES,
         );
         let handle = Pool::new(Arc::clone(&pool));
         let stack_size = self.stack_size.unwrap_or_else(default_stack_size);
         let thread = |id: WorkerId, local: D::Local| {
-            let (pool, dispatcher) = (Arc::clone(&pool), Arc::clone(&dispatcher));
+            let (shared, dispatcher) = (Arc::clone(&pool), Arc::clone(&dispatcher));
             let observer = self.observer.worker(id);
             let meter = G::meter(&governed, id.index());
             let actor = pool
@@ -555,13 +606,13 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
             let main = move |looping: bool| {
                 let _arrived = turns.map(Actor::arrive);
                 if looping {
-                    bind.apply(id, &pool.placement);
+                    bind.apply(id, &shared.placement);
                 }
                 let stack = Stack::of_this_thread(stack_size);
                 // Policy and observer of the worker are dropped inside, too.
                 EndOnPanic::around(|| {
                     let worker = Worker::<D, O, G::Meter>::new(
-                        id, pool, stack, dispatcher, local, observer, meter,
+                        id, shared, stack, dispatcher, local, observer, meter,
                     );
                     match looping {
                         true => worker.work(),
@@ -573,6 +624,8 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
                 index: id.0,
                 stack_size,
                 actor,
+                pool: Arc::clone(&pool),
+                may_be_late: false,
                 main: Box::new(main),
             }
         };
@@ -608,7 +661,9 @@ impl PoolBuilder {
         }
         // Of a task, whose worker may be bound, the new workers begin unbound.
         let _unbound = Unbound::here();
-        let Made { pool, workers, .. } = match marks::wanted() {
+        let Made {
+            pool, mut workers, ..
+        } = match marks::wanted() {
             true => {
                 let (marked, watch) = (self.marked(), Watch(Some(&MARKS)));
                 let machine = marked.nowhere(hardware_threads)?;
@@ -619,6 +674,9 @@ impl PoolBuilder {
                 self.make_on::<Central<Fcfs>>("fcfs", watch, machine)
             }
         };
+        for worker in &mut workers {
+            worker.may_be_late = !pool.shared().forks.sees_starts();
+        }
         Ok((pool, workers))
     }
 }

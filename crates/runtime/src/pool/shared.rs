@@ -15,6 +15,7 @@ use crate::worker::calls::Calls;
 use crate::worker::sleep::Sleep;
 use crate::worker::{EndOnPanic, NativeEnv, Wakes};
 use parking_lot::Mutex;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
@@ -235,7 +236,7 @@ impl PoolShared {
         schedule: Option<Schedule>,
         hooks: Hooks,
         record: Option<PoolRecord>,
-        fork_policy: &'static dyn ForkPolicy,
+        fork_policy: Option<&'static dyn ForkPolicy>,
         watches: bool,
     ) -> Arc<Self> {
         let gate = DispatcherGate {
@@ -287,6 +288,26 @@ impl PoolShared {
     /// Adds a worker's thread, which [`PoolShared::retire`] will join.
     pub(super) fn add_thread(&self, thread: JoinHandle<()>) {
         self.os_threads.lock().push(thread);
+    }
+
+    /// The pool closes before the thread of worker `me` has been started.
+    pub(super) fn ends_without(&self, me: WorkerId) {
+        for part in self.calls.close(me.index()) {
+            part.abandon();
+        }
+    }
+
+    /// The thread of worker `me` cannot be started, which there is something to do for.
+    pub(super) fn goes_on_without(&self, me: WorkerId, error: &io::Error) {
+        process::report(format_args!(
+            "worker {} of {} in pool {} does not start, since the system has no thread for it: {error}; the pool goes on without it",
+            me.0,
+            self.placement.workers(),
+            self.number
+        ));
+        let me = me.index();
+        self.sleep
+            .set_missing(me, || self.calls.waiting(me) > 0 || self.forks.has_mail(me));
     }
 
     /// Hands a task that became ready outside of the pool's workers to the policy.

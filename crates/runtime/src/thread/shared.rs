@@ -127,7 +127,7 @@ pub(crate) struct ThreadLocal {
 }
 
 impl ThreadShared {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(placement: &Placement, scheduler: Option<Arc<dyn Scheduler>>) -> Self {
         let workers = usize::from(placement.workers());
         let mut heads = Vec::with_capacity(workers);

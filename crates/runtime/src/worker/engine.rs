@@ -107,7 +107,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     /// Runs tasks until the pool closes.
     pub(crate) fn work(&self) {
         // SAFETY: undone before this function returns, which does not unwind.
-        unsafe { self.enter() };
+        let mut is_counted = unsafe { self.enter() };
         EndOnPanic::around(|| {
             // What the handler makes runs, also if the pool's last handle is dropped meanwhile.
             let stays = self.core.pool.try_keep(1);
@@ -115,7 +115,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             if stays {
                 self.core.pool.let_go();
             }
-            while let Some((mut task, mut origin)) = self.search() {
+            while let Some((mut task, mut origin)) = self.search(std::mem::take(&mut is_counted)) {
                 loop {
                     self.execute_observed(task, origin);
                     if M::GOVERNS && !self.is_active() {
@@ -163,11 +163,12 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
         unsafe { worker.enter() };
     }
 
-    /// Makes this thread the worker.
+    /// Makes this thread the worker. Returns whether it counts as searching, since another thread has started this one when there was
+    /// something for it.
     ///
     /// # Safety
     /// Before the worker is gone, its `engine` is cleared and `super::enter(None)` called on this thread.
-    unsafe fn enter(&self) {
+    unsafe fn enter(&self) -> bool {
         let engine: NonNull<dyn Engine + '_> = NonNull::from(self);
         // SAFETY: only the lifetime changes. The pointer is followed by `WorkerCore::engine` only, which calls from tasks reach, and
         // closures of `with_current` on this thread. It is cleared before the worker is gone (caller).
@@ -175,11 +176,12 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             std::mem::transmute::<NonNull<dyn Engine + '_>, NonNull<dyn Engine + 'static>>(engine)
         };
         let (pool, me) = (&self.core.pool, self.core.id.index());
-        pool.sleep.enter(me);
+        let is_counted = pool.sleep.enter(me);
         pool.forks.demand.waits.enter(me);
         self.core.engine.set(Some(engine));
         // SAFETY: as the caller promises.
         unsafe { super::enter(Some(NonNull::from(&self.core))) };
+        is_counted
     }
 
     /// Returns whether this worker may take tasks.
@@ -221,9 +223,12 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
         })
     }
 
-    /// Returns the next task for this idle worker, which may sleep meanwhile; `None` once the pool closes.
-    fn search(&self) -> Option<(Ready, Origin)> {
-        self.core.pool.sleep.begin_search(self.core.id.index());
+    /// Returns the next task for this idle worker, which may sleep meanwhile; `None` once the pool closes. `is_counted`: whether the worker
+    /// counts as searching already.
+    fn search(&self, is_counted: bool) -> Option<(Ready, Origin)> {
+        if !is_counted {
+            self.core.pool.sleep.begin_search(self.core.id.index());
+        }
         loop {
             if self.core.is_called() {
                 self.meter.ran_out();

@@ -69,6 +69,12 @@
 //! that wakes up; it leaves in `end_search` to answer, and comes back to `doze` or `park`. A worker that answers calls is not counted as
 //! searching: no task would wait for it.
 //!
+//! # Workers without a thread
+//! A worker whose thread starts when it is first woken ([`Sleep::start_later`]) is asleep until then: its bit is set, and what it takes its
+//! turn for is what a sleeper takes it for. The thread that claims the bit starts the worker's thread instead of unparking it. That one
+//! is counted as searching when it enters, like any other worker that wakes up. If it cannot be started, the claiming thread has come too
+//! late, as far as `searching` is concerned, and the worker is *missing* from then on: its bit stays clear.
+//!
 //! # Closing
 //! [`Sleep::close_in_turn`] stores `closing` and wakes one sleeper; every worker whose `doze`, `nap` or `park` returns [`Woke::Close`]
 //! wakes two more before that, as long as some sleep. So all end: a worker that sets its bit after the store loads `closing` afterwards
@@ -86,7 +92,8 @@
 //! The test `tests/model_sleep.rs` runs this file under shuttle, whose memory is sequentially consistent, as the proof assumes.
 
 use crate::list::list;
-use crate::parking;
+use crate::{parking, process};
+use std::fmt;
 use std::time::Duration;
 use tanada_queues::Padded;
 use tanada_queues::sync::Mutex;
@@ -140,13 +147,21 @@ impl Drop for Watching<'_> {
     }
 }
 
+/// Starts the thread of a worker and returns whether it could, if the argument is true; else the pool closes, and the worker never begins.
+pub type Start = Box<dyn FnOnce(bool) -> bool + Send>;
+
 /// What one worker alone writes, on cache lines of its own.
-#[derive(Debug, Default)]
+#[derive(Default)]
 #[repr(align(128))]
 struct Counts {
+    /// What starts the worker's thread, until the worker is first woken; see [`Sleep::start_later`].
+    start: Mutex<Option<Start>>,
+    /// Whether the worker's thread could not be started.
+    missing: AtomicBool,
     /// The handle that unparks the worker's thread, once the worker has entered.
     parker: std::sync::OnceLock<parking::Thread>,
-    /// Number of times that the worker has become idle or busy: even while it is busy, and before it first searches.
+    /// Number of times that the worker has become idle or busy: even while it is busy, and before it first searches. A worker whose thread
+    /// starts later is idle until then.
     turns: AtomicU64,
     /// Number of its calls of [`Sleep::doze`] that did not sleep, because `may_have` returned true or the pool closes.
     vain: AtomicU64,
@@ -174,6 +189,16 @@ pub enum Woke {
     Close,
 }
 
+impl fmt::Debug for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counts")
+            .field("turns", &self.turns)
+            .field("vain", &self.vain)
+            .field("waits", &self.waits)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Counts {
     /// Counts that the worker becomes idle or busy. Only that worker calls this.
     #[inline]
@@ -184,7 +209,8 @@ impl Counts {
 
 impl Sleep {
     /// Returns the state of `workers` workers, none of which sleeps or searches yet.
-    #[inline]
+    // Inlined where pools are made: code elsewhere would be another page fault of the first one.
+    #[inline(always)]
     pub fn new(workers: usize) -> Self {
         Sleep {
             asleep: list(workers.div_ceil(BITS), |_| Padded::default()),
@@ -281,20 +307,38 @@ impl Sleep {
         }
     }
 
-    /// Makes this thread worker `me`. Each worker's thread calls this once, before all other functions.
+    /// Lets `start` start the thread of worker `me` when the worker is first woken: by [`Sleep::call`], or because there may be a task and
+    /// no other worker searches or sleeps. Called before tasks are made available, in place of [`Sleep::enter`] on the worker's thread.
+    pub fn start_later(&self, me: usize, start: Start) {
+        let worker = &self.workers[me];
+        *worker.start.lock() = Some(start);
+        worker.turn();
+        worker.waits.store(true, SeqCst);
+        self.asleep[me / BITS].0.fetch_or(1 << (me % BITS), SeqCst);
+    }
+
+    /// Makes this thread worker `me`. Each worker's thread calls this once, before all other functions. Returns whether the worker is
+    /// counted as searching already, since another thread has woken it.
     ///
     /// # Panics
     /// If it was called for `me` before.
     #[inline]
-    pub fn enter(&self, me: usize) {
-        let first = self.workers[me].parker.set(parking::current()).is_ok();
+    pub fn enter(&self, me: usize) -> bool {
+        let worker = &self.workers[me];
+        let first = worker.parker.set(parking::current()).is_ok();
         assert!(first, "worker {me} entered twice");
-        if me + 1 == self.workers.len() {
+        let is_late = worker.turns.load(Relaxed) % 2 == 1;
+        if is_late {
+            worker.waits.store(false, SeqCst);
+        }
+        if is_late || me + 1 == self.workers.len() {
             self.begun.store(true, Relaxed);
         }
+        is_late
     }
 
-    /// Returns whether the last worker has entered. Most often the others have, then: threads are started in their order.
+    /// Returns whether the last worker has entered, or one whose thread starts when it is needed. Most often the others have, then: threads
+    /// are started in their order.
     #[inline]
     pub fn has_begun(&self) -> bool {
         self.begun.load(Relaxed)
@@ -485,8 +529,12 @@ impl Sleep {
 
     /// Wakes worker `whom`, active or not, because of a call that it alone can answer: from its sleep, or from a wait inside of a task.
     pub fn call(&self, whom: usize) {
-        if !self.wake_if_asleep(whom) {
-            self.unpark(whom);
+        if self.wake_if_asleep(whom) {
+            return;
+        }
+        match self.workers[whom].parker.get() {
+            Some(thread) => thread.unpark(),
+            None => self.check_missing(whom),
         }
     }
 
@@ -497,26 +545,58 @@ impl Sleep {
         }
     }
 
+    /// The thread of worker `whom` cannot be started. Ends the process if `called` returns true: if the worker has something to do that no
+    /// other one may do.
+    ///
+    /// No call is overlooked: the caller posts it and then loads `missing`, or this thread stores that and then looks for calls.
+    pub fn set_missing(&self, whom: usize, called: impl FnOnce() -> bool) {
+        self.workers[whom].missing.store(true, SeqCst);
+        if called() {
+            self.check_missing(whom);
+        }
+    }
+
+    /// Ends the process if worker `whom`, which is called, will never come.
+    #[cold]
+    fn check_missing(&self, whom: usize) {
+        if self.workers[whom].missing.load(SeqCst) {
+            process::report(format_args!(
+                "worker {whom} is to run a closure that each worker runs, and its thread cannot be started (see above); \
+                 the process cannot go on"
+            ));
+            std::process::abort();
+        }
+    }
+
     /// Wakes worker `whom`. Returns false if another thread has done so already, or the worker itself has taken its bit back.
     fn claim_and_wake(&self, whom: usize) -> bool {
         // Before the bit is cleared: otherwise the sleeper could wake up by itself, call `end_search`, and leave a count of -1.
         self.searching.0.fetch_add(1, SeqCst);
         let bit = 1 << (whom % BITS);
-        if self.asleep[whom / BITS].0.fetch_and(!bit, SeqCst) & bit == 0 {
-            // Another thread was faster. Until here `searching` was too high by one, and a third thread may have woken no worker because of
-            // that: so this thread wakes a worker instead.
-            if self.searching.0.fetch_sub(1, SeqCst) == 1 {
-                self.wake_anyone();
-                self.late.store(true, SeqCst);
-            }
-            return false;
+        let claimed = self.asleep[whom / BITS].0.fetch_and(!bit, SeqCst) & bit != 0;
+        let woken = claimed
+            && match self.workers[whom].parker.get() {
+                Some(thread) => {
+                    thread.unpark();
+                    true
+                }
+                None => self.start(whom),
+            };
+        // Another thread was faster, or the worker's thread does not start. Until here `searching` was too high by one, and a third thread
+        // may have woken no worker because of that: so this thread wakes a worker instead.
+        if !woken && self.searching.0.fetch_sub(1, SeqCst) == 1 {
+            self.wake_anyone();
+            self.late.store(true, SeqCst);
         }
-        self.workers[whom]
-            .parker
-            .get()
-            .expect("only a worker that entered sleeps")
-            .unpark();
-        true
+        woken
+    }
+
+    /// Starts the thread of worker `whom`, whose bit this thread has claimed, unless the pool closes. Returns whether the thread starts.
+    #[cold]
+    fn start(&self, whom: usize) -> bool {
+        let start = self.workers[whom].start.lock().take();
+        let start = start.expect("a worker that sleeps has entered or starts later");
+        start(!self.closing.load(SeqCst))
     }
 
     /// Returns whether a thread has counted as searching for a moment, although it came too late to wake a worker, since this was asked
