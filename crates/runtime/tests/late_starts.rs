@@ -3,7 +3,7 @@
 
 mod own_process;
 
-use own_process::run_in_own_process;
+use own_process::{outcome_of, run_in_own_process};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
@@ -164,6 +164,28 @@ fn threads_start_at_once_if_the_program_sees_when() {
     for worker in workers {
         assert!(worker.start_later(None).is_err());
     }
+}
+
+/// A child that goes on in a closure of the pool has no other workers, and gets none.
+#[test]
+#[allow(unsafe_code, reason = "fork(2)")]
+fn a_child_of_fork_starts_no_thread() {
+    let late = Late::new(4);
+    let child = fork::install(&late.pool, || {
+        // SAFETY: the child calls what it may call as a copy of one thread, and leaves by `_exit`.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            for _ in 0..20 {
+                fork::join(|| std::thread::sleep(Duration::from_millis(1)), || ());
+            }
+            let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(threads as i32) };
+        }
+        child
+    });
+    assert_eq!(outcome_of(child), 1);
+    late.end();
 }
 
 /// The pool goes on with the workers that it has, and says of each other one that it does not start.

@@ -116,6 +116,11 @@ impl WorkerThread {
         let mask = Mask::of_this_thread();
         let start = move |begins: bool| {
             let pool = Arc::clone(&self.pool);
+            if pool.is_forked() {
+                // It would run what is the parent's to run.
+                std::mem::forget(self);
+                return false;
+            }
             if !begins {
                 pool.ends_without(me);
                 return false;
