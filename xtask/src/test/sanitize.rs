@@ -112,6 +112,7 @@ const TESTS: &[(&str, &[&str])] = &[
             "errors",
             "fork_adws",
             "laws",
+            "late_starts",
             "messages",
             "messages_shared",
             "messages_typed",
