@@ -117,6 +117,30 @@ fn a_pool_that_closes_starts_no_thread() {
     }
 }
 
+/// What was spawned, and a pool that was dropped, before the threads are to start.
+#[test]
+fn threads_that_are_needed_before_start_at_once() {
+    let (pool, workers) = Pool::builder().workers(3).build_fork_threads(2).unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| fork::install(&pool, || sender.send(()).unwrap()));
+        std::thread::sleep(Duration::from_millis(20));
+        for worker in workers {
+            worker.start_later(None).unwrap();
+        }
+        receiver.recv().unwrap();
+    });
+    let memory = Arc::new(());
+    let kept = Arc::clone(&memory);
+    let builder = Pool::builder().workers(3).panic_handler(move |_| _ = &kept);
+    let (pool, workers) = builder.build_fork_threads(2).unwrap();
+    drop(pool);
+    for worker in workers {
+        worker.start_later(None).unwrap();
+    }
+    assert_eq!(Arc::strong_count(&memory), 1);
+}
+
 /// Pools that are dropped while their workers start, by spawned closures that go on making work.
 #[test]
 fn pools_end_while_threads_start() {

@@ -134,6 +134,15 @@ impl WorkerThread {
             started.is_ok()
         };
         pool.sleep.start_later(me.index(), Box::new(start));
+        // What came before this worker slept has woken nobody.
+        if pool.sleep.is_closing()
+            || pool.calls.waiting(me.index()) > 0
+            || pool.forks.may_have(me.index())
+            || pool.threads.has_any()
+            || pool.tasks_wait()
+        {
+            pool.sleep.wake_if_asleep(me.index());
+        }
         Ok(())
     }
 

@@ -328,7 +328,7 @@ impl PoolShared {
     }
 
     /// Returns whether a worker may have a task that no worker runs.
-    fn tasks_wait(&self) -> bool {
+    pub(super) fn tasks_wait(&self) -> bool {
         let mut workers = self.placement.ids();
         workers.any(|worker| self.gate.may_have(worker))
     }

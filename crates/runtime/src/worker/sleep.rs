@@ -70,8 +70,7 @@
 //! searching: no task would wait for it.
 //!
 //! # Workers without a thread
-//! A worker whose thread starts when it is first woken ([`Sleep::start_later`]) is asleep until then: its bit is set, and what it takes its
-//! turn for is what a sleeper takes it for. The thread that claims the bit starts the worker's thread instead of unparking it. That one
+//! A worker whose thread starts when it is first woken ([`Sleep::start_later`]) is asleep until then: its bit is set. The thread that claims the bit starts the worker's thread instead of unparking it. That one
 //! is counted as searching when it enters, like any other worker that wakes up. If it cannot be started, the claiming thread has come too
 //! late, as far as `searching` is concerned, and the worker is *missing* from then on: its bit stays clear.
 //!
@@ -488,7 +487,7 @@ impl Sleep {
     pub fn wake_a_sleeper(&self) -> bool {
         // Each look loads the words again, and the width, which may have become smaller.
         while let Some(whom) = self.sleeper() {
-            if self.claim_and_wake(whom) {
+            if self.claim_and_wake(whom).is_ok() {
                 return true;
             }
         }
@@ -524,7 +523,16 @@ impl Sleep {
     #[inline]
     pub fn wake_if_asleep(&self, whom: usize) -> bool {
         let asleep = self.asleep[whom / BITS].0.load(SeqCst) & (1 << (whom % BITS)) != 0;
-        asleep && self.claim_and_wake(whom)
+        asleep
+            && match self.claim_and_wake(whom) {
+                Ok(()) => true,
+                Err(is_last) => {
+                    if is_last {
+                        self.wake_anyone();
+                    }
+                    false
+                }
+            }
     }
 
     /// Wakes worker `whom`, active or not, because of a call that it alone can answer: from its sleep, or from a wait inside of a task.
@@ -568,8 +576,9 @@ impl Sleep {
         }
     }
 
-    /// Wakes worker `whom`. Returns false if another thread has done so already, or the worker itself has taken its bit back.
-    fn claim_and_wake(&self, whom: usize) -> bool {
+    /// Wakes worker `whom`. An error if another thread has done so already, the worker itself has taken its bit back, or its thread does not
+    /// start: whether no worker searches any more.
+    fn claim_and_wake(&self, whom: usize) -> Result<(), bool> {
         // Before the bit is cleared: otherwise the sleeper could wake up by itself, call `end_search`, and leave a count of -1.
         self.searching.0.fetch_add(1, SeqCst);
         let bit = 1 << (whom % BITS);
@@ -583,12 +592,21 @@ impl Sleep {
                 None => self.start(whom),
             };
         // Another thread was faster, or the worker's thread does not start. Until here `searching` was too high by one, and a third thread
-        // may have woken no worker because of that: so this thread wakes a worker instead.
-        if !woken && self.searching.0.fetch_sub(1, SeqCst) == 1 {
-            self.wake_anyone();
+        // may have woken no worker because of that: so the caller wakes a worker instead. (Not this function: it would call itself as
+        // often as there are workers that have not begun.)
+        if woken {
+            return Ok(());
+        }
+        let is_last = self.searching.0.fetch_sub(1, SeqCst) == 1;
+        if is_last {
             self.late.store(true, SeqCst);
         }
-        woken
+        Err(is_last)
+    }
+
+    /// Returns whether the pool closes.
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(SeqCst)
     }
 
     /// Starts the thread of worker `whom`, whose bit this thread has claimed, unless the pool closes. Returns whether the thread starts.
