@@ -576,8 +576,8 @@ impl Sleep {
         }
     }
 
-    /// Wakes worker `whom`. An error if another thread has done so already, the worker itself has taken its bit back, or its thread does not
-    /// start: whether no worker searches any more.
+    /// Wakes worker `whom`. An error if another thread has done so already, the worker itself has taken its bit back, or its thread does
+    /// not start: whether no worker searches any more.
     fn claim_and_wake(&self, whom: usize) -> Result<(), bool> {
         // Before the bit is cleared: otherwise the sleeper could wake up by itself, call `end_search`, and leave a count of -1.
         self.searching.0.fetch_add(1, SeqCst);
