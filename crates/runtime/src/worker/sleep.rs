@@ -70,9 +70,10 @@
 //! searching: no task would wait for it.
 //!
 //! # Workers without a thread
-//! A worker whose thread starts when it is first woken ([`Sleep::start_later`]) is asleep until then: its bit is set. The thread that claims the bit starts the worker's thread instead of unparking it. That one
-//! is counted as searching when it enters, like any other worker that wakes up. If it cannot be started, the claiming thread has come too
-//! late, as far as `searching` is concerned, and the worker is *missing* from then on: its bit stays clear.
+//! A worker whose thread starts when it is first woken ([`Sleep::start_later`]) is asleep until then: its bit is set. The thread that
+//! claims the bit starts the worker's thread instead of unparking it. The worker is counted as searching when it enters, like any other
+//! that wakes up. If its thread cannot be started, the claiming thread has come too late, as far as `searching` is concerned, and the
+//! worker is *missing* from then on: its bit stays clear.
 //!
 //! # Closing
 //! [`Sleep::close_in_turn`] stores `closing` and wakes one sleeper; every worker whose `doze`, `nap` or `park` returns [`Woke::Close`]
