@@ -78,24 +78,7 @@ impl Pool {
 
 /// Every task runs and every worker ends; a lost wake-up is a deadlock, which shuttle reports.
 fn scenario(workers: usize, total: usize, forks: bool) {
-    let pool = Arc::new(Pool {
-        sleep: Sleep::new(workers),
-        tasks: AtomicUsize::new(0),
-        ran: AtomicUsize::new(0),
-        total,
-        workers,
-    });
-    let threads: Vec<_> = (0..workers)
-        .map(|me| {
-            let pool = Arc::clone(&pool);
-            thread::spawn(move || pool.worker(me, forks))
-        })
-        .collect();
-    (0..if forks { 1 } else { total }).for_each(|_| pool.push());
-    threads
-        .into_iter()
-        .for_each(|thread| thread.join().expect("a worker that ends"));
-    assert_eq!(pool.ran.load(SeqCst), total);
+    late_starts(workers, 0, 0, total, forks);
 }
 
 /// As [`scenario`], with workers of which the first `late` start when they are needed; the last `missing` of these do not start.

@@ -208,6 +208,7 @@ impl ForkShared {
         let hooks = &self.hooks;
         hooks.start.is_some()
             || hooks.exit.is_some()
+            || hooks.threads.is_some()
             || self.record.is_some()
             || self.sharing.is_some()
     }

@@ -113,15 +113,12 @@ impl Mask {
         Mask(BEFORE.get().or_else(current))
     }
 
-    /// Gives this thread the mask until the result is dropped.
-    pub(super) fn enter(&self) -> Unbound {
-        let now = current();
-        match &self.0 {
-            Some(mask) if now.is_some_and(|now| now != *mask) => {
-                set(mask);
-                Unbound(now)
-            }
-            _ => Unbound(None),
+    /// Gives this thread the mask, unless it has it.
+    pub(super) fn apply(&self) {
+        if let Some(mask) = &self.0
+            && current().is_some_and(|now| now != *mask)
+        {
+            set(mask);
         }
     }
 }

@@ -78,8 +78,7 @@ impl WorkerThread {
     /// # Panics
     /// If this thread is a worker already, also inside of a lightweight thread.
     pub fn run(self) {
-        Self::refuse_a_worker();
-        (self.main)(true);
+        self.begin(true);
     }
 
     /// Makes this thread the worker for good, and returns at once: the thread runs jobs of the pool only while it waits for some. It
@@ -90,8 +89,7 @@ impl WorkerThread {
     /// # Panics
     /// If this thread is a worker already.
     pub fn adopt(self) {
-        Self::refuse_a_worker();
-        (self.main)(false);
+        self.begin(false);
     }
 
     /// Starts a thread called `name` that [runs](WorkerThread::run) the worker: once there is something for it to do while the others
@@ -110,7 +108,7 @@ impl WorkerThread {
         // A name that no thread can have is the caller's to know.
         let is_wrong = name.as_ref().is_some_and(|name| name.contains('\0'));
         if !self.may_be_late || is_wrong {
-            return self.start(name);
+            return self.start(name, || ());
         }
         let (pool, me) = (Arc::clone(&self.pool), WorkerId(self.index));
         let mask = Mask::of_this_thread();
@@ -125,9 +123,8 @@ impl WorkerThread {
                 pool.ends_without(me);
                 return false;
             }
-            let _masked = mask.enter();
             // The thread that finds something to do may be in the middle of a fork.
-            let started = EndOnPanic::around(|| self.start(name));
+            let started = EndOnPanic::around(|| self.start(name, move || mask.apply()));
             if let Err(error) = &started {
                 pool.goes_on_without(me, error);
             }
@@ -146,18 +143,27 @@ impl WorkerThread {
         Ok(())
     }
 
-    /// Starts a thread called `name` that runs the worker.
-    fn start(self, name: Option<String>) -> io::Result<()> {
+    /// Starts a thread called `name` that calls `first` and runs the worker.
+    fn start(self, name: Option<String>, first: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let mut builder = std::thread::Builder::new().stack_size(self.stack_size);
         if let Some(name) = name {
             builder = builder.name(name);
         }
-        builder.spawn(|| self.run()).map(drop)
+        let run = || {
+            first();
+            self.run();
+        };
+        builder.spawn(run).map(drop)
     }
 
-    fn refuse_a_worker() {
+    /// Makes this thread the worker, with its loop if it is `looping`.
+    fn begin(self, looping: bool) {
         let is_worker = crate::fork::current_worker().is_some();
         assert!(!is_worker, "this thread is a worker already");
+        let WorkerThread { pool, main, .. } = self;
+        // The worker's own reference goes inside of `main`, where a panic in what goes with the pool ends the process.
+        drop(pool);
+        main(looping);
     }
 }
 

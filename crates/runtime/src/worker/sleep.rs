@@ -120,7 +120,7 @@ pub struct Sleep {
     closing: AtomicBool,
     /// See [`Sleep::takes_late`].
     late: AtomicBool,
-    /// Whether the last worker has entered: written once, and apart from what workers write.
+    /// Whether the last worker has entered, or a late one: hardly ever written, and apart from what workers write.
     begun: AtomicBool,
     /// Number of active workers. On a line of its own: governed workers load it after each task.
     width: Padded<AtomicUsize>,
@@ -150,7 +150,7 @@ impl Drop for Watching<'_> {
 /// Starts the thread of a worker and returns whether it could, if the argument is true; else the pool closes, and the worker never begins.
 pub type Start = Box<dyn FnOnce(bool) -> bool + Send>;
 
-/// What one worker alone writes, on cache lines of its own.
+/// What one worker alone writes once it has begun, on cache lines of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Counts {
@@ -200,7 +200,7 @@ impl fmt::Debug for Counts {
 }
 
 impl Counts {
-    /// Counts that the worker becomes idle or busy. Only that worker calls this.
+    /// Counts that the worker becomes idle or busy. Only that worker calls this, or what makes it, before.
     #[inline]
     fn turn(&self) {
         self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
@@ -308,7 +308,7 @@ impl Sleep {
     }
 
     /// Lets `start` start the thread of worker `me` when the worker is first woken: by [`Sleep::call`], or because there may be a task and
-    /// no other worker searches or sleeps. Called before tasks are made available, in place of [`Sleep::enter`] on the worker's thread.
+    /// no worker searches. Called before tasks are made available, in place of [`Sleep::enter`] on the worker's thread.
     pub fn start_later(&self, me: usize, start: Start) {
         let worker = &self.workers[me];
         *worker.start.lock() = Some(start);

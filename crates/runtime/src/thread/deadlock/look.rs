@@ -241,7 +241,7 @@ pub(in crate::thread) fn workers_of(
 ) -> impl Iterator<Item = (usize, Option<Worker>)> {
     let idle = pool.sleep.idle().zip(pool.forks.demand.waits.idle());
     idle.enumerate().filter_map(|(me, (idle, waiting))| {
-        // It has no thread yet, and gets one from the program.
+        // It has no thread yet, and gets one from the program or when it is needed.
         if !pool.threads.has_begun(me) {
             return None;
         }
