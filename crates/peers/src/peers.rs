@@ -7,7 +7,7 @@ use crate::programs::forks::{KERNELS, Kernel, NATIVE_KERNELS};
 use crate::programs::light;
 use crate::programs::lines::{ICEORYX, Kind};
 use crate::programs::{
-    Chili, CholeskyCounters, Dinero, FLATS, Ffmpeg, Flat, ForkUnion, Forte, GROWTHS, Growth,
+    Chili, CholeskyCounters, Dinero, FLATS, Ffmpeg, Flat, ForkUnion, Forte, GROWTHS, Growth, Here,
     Program, Published, Rayon, Sequential, Serial, Tanada, Threads, Tiles, Valgrind, ffmpeg,
     inline, spawned,
 };
@@ -41,9 +41,13 @@ pub(crate) struct Peer {
 #[derive(Clone, Copy, Debug)]
 enum Start {
     Tanada(&'static str),
+    /// Tanada, with the thread that measures as a worker.
+    Here,
     Sequential,
     Serial,
     Rayon,
+    /// rayon, with the thread that measures as a worker.
+    RayonHere,
     RayonCounters,
     CholeskyCounters,
     Chili,
@@ -155,10 +159,14 @@ fn others() -> Vec<Peer> {
     peers! {
         ONE "tanada/sequential" [h264] => Start::Sequential;
             "Tanada's decoder without tasks"
+        ANY "tanada/here" [forks idle regions] => Start::Here;
+            "forks in a pool of which the thread that measures is a worker"
         ONE "serial" [stencil cholesky forks] => Start::Serial;
             "the plain loop"
         ANY "rayon" [wavefront flat dynamic cholesky forks stencil idle regions] => Start::Rayon;
             "rayon: joins, parallel loops, tasks spawned at a count of zero"
+        ANY "rayon/here" [forks idle regions] => Start::RayonHere;
+            "rayon: the thread that measures is a worker (`use_current_thread`)"
         ANY "floor/rayon-counters" [wavefront] => Start::RayonCounters;
             "by hand on rayon: the first released task runs at once"
         ANY "rayon/counters" [cholesky] => Start::CholeskyCounters;
@@ -444,9 +452,11 @@ impl Peer {
     pub(crate) fn open(&self, case: &'static Case, workers: u16) -> Fallible<Box<dyn Program>> {
         Ok(match self.start {
             Start::Tanada(policy) => Box::new(Tanada::open(policy, case, workers)?),
+            Start::Here => Box::new(Here::open(workers)?),
             Start::Sequential => Box::new(Sequential(case)),
             Start::Serial => Box::new(Serial),
             Start::Rayon => Box::new(Rayon::open(workers, spawned)?),
+            Start::RayonHere => Box::new(Rayon::here(workers)?),
             Start::RayonCounters => Box::new(Rayon::open(workers, inline)?),
             Start::CholeskyCounters => Box::new(CholeskyCounters::open(workers)?),
             Start::Chili => Box::new(Chili::open(workers)),

@@ -7,6 +7,7 @@ use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use shuttle::{Runner, thread};
+use std::time::Duration;
 use tanada_runtime::sleep::{Sleep, Woke};
 
 /// Runs `model` in many interleavings: drawn ones, and such with few changes of the thread that runs.
@@ -145,8 +146,8 @@ fn workers_that_start_late_lose_no_wake_up() {
 }
 
 /// Two tasks that wait for each other need two workers at once: a worker that finds one must see that another worker looks for
-/// the other.
-fn meeting(workers: usize, push: fn(&Pool)) {
+/// the other. Each worker naps `naps` times before it sleeps for long.
+fn meeting(workers: usize, naps: usize, push: fn(&Pool)) {
     let pool = Arc::new(Pool {
         sleep: Sleep::new(workers),
         tasks: AtomicUsize::new(0),
@@ -161,6 +162,8 @@ fn meeting(workers: usize, push: fn(&Pool)) {
             thread::spawn(move || {
                 pool.sleep.enter(me);
                 pool.sleep.begin_search(me);
+                let may_have = || pool.tasks.load(SeqCst) > 0;
+                let mut naps = naps;
                 loop {
                     if pool.take() {
                         pool.sleep.end_search(me);
@@ -169,9 +172,16 @@ fn meeting(workers: usize, push: fn(&Pool)) {
                             pool.sleep.close();
                         }
                         pool.sleep.begin_search(me);
-                    } else if pool.sleep.doze(me, || pool.tasks.load(SeqCst) > 0) == Woke::Close {
+                        continue;
+                    }
+                    let woke = match naps {
+                        0 => pool.sleep.doze(me, may_have),
+                        _ => pool.sleep.nap(me, Duration::ZERO, may_have),
+                    };
+                    if woke == Woke::Close {
                         return;
                     }
+                    naps = naps.saturating_sub(1);
                 }
             })
         })
@@ -351,8 +361,12 @@ fn exhaustive_narrowing_up_to_a_bound() {
 
 #[test]
 fn a_finder_passes_the_wake_up_on() {
-    Runner::new(RandomScheduler::new(20_000), Default::default()).run(|| meeting(2, twice));
-    Runner::new(PctScheduler::new(3, 20_000), Default::default()).run(|| meeting(3, twice));
+    for naps in 0..3 {
+        let random = RandomScheduler::new(20_000);
+        Runner::new(random, Default::default()).run(move || meeting(2, naps, twice));
+        let pct = PctScheduler::new(3, 20_000);
+        Runner::new(pct, Default::default()).run(move || meeting(3, naps, twice));
+    }
 }
 
 fn twice(pool: &Pool) {
@@ -365,8 +379,12 @@ fn at_once(pool: &Pool) {
 
 #[test]
 fn tasks_that_come_together_are_found() {
-    Runner::new(RandomScheduler::new(20_000), Default::default()).run(|| meeting(2, at_once));
-    Runner::new(PctScheduler::new(3, 20_000), Default::default()).run(|| meeting(3, at_once));
+    for naps in 0..3 {
+        let random = RandomScheduler::new(20_000);
+        Runner::new(random, Default::default()).run(move || meeting(2, naps, at_once));
+        let pct = PctScheduler::new(3, 20_000);
+        Runner::new(pct, Default::default()).run(move || meeting(3, naps, at_once));
+    }
 }
 
 #[test]

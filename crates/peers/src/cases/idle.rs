@@ -87,7 +87,7 @@ fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
     costs(&CASE, job, peer, SECTIONS, |name, costs| {
         let values = [
             ("idle_percent_of_core", costs.idle),
-            ("region_percent_of_core", costs.regions),
+            ("region_percent_of_core", (costs.both - costs.idle).max(0.0)),
             ("seconds", costs.seconds),
         ];
         samples.push(Sample::new(name, &values));
@@ -102,8 +102,9 @@ pub(super) struct Costs {
     pub(super) number: u32,
     /// Percent of a core, in the sections.
     pub(super) idle: f64,
-    /// Percent of a core that regions take besides.
-    pub(super) regions: f64,
+    /// Percent of a core, in the sections and in the regions beside the bodies. (The system counts the end of a body in the section behind
+    /// it if the thread falls asleep there.)
+    pub(super) both: f64,
     /// Time of all regions.
     pub(super) seconds: f64,
     /// Core seconds.
@@ -137,13 +138,13 @@ pub(super) fn costs(
         }
         let all = processor_ns(ClockId::ProcessCPUTime) - before;
         let bodies = f64::from(number) * f64::from(job.workers) * body;
-        let beside = (100.0 * (all - serial.own - serial.others - bodies) / serial.wall).max(0.0);
+        let both = (100.0 * (all - serial.own - bodies) / serial.wall).max(0.0);
         each(
             name,
             Costs {
                 number,
                 idle: serial.percent(),
-                regions: beside,
+                both,
                 seconds,
                 lost: serial.others * 1e-9 + f64::from(job.workers) * seconds - bodies * 1e-9,
             },

@@ -41,14 +41,14 @@ fn measure(job: &Job, peer: &Peer) -> Fallible<Vec<Sample>> {
         |name,
          Costs {
              number,
-             idle,
-             regions,
+             both,
              seconds,
              lost,
+             ..
          }| {
             let values = [
                 ("ns_per_region", seconds * 1e9 / f64::from(number)),
-                ("idle_and_region_percent", idle + regions),
+                ("idle_and_region_percent", both),
                 ("lost_core_seconds", lost),
             ];
             samples.push(Sample::new(name, &values));

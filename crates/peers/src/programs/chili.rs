@@ -2,7 +2,7 @@
 
 use super::forks::{self, Fork, Inputs, Kernel};
 use super::{Field, Flat, Program, Shape, Swept, sweep_rows};
-use crate::{Fallible, native};
+use crate::Fallible;
 use chili::{Config, Scope, ThreadPool};
 use std::num::NonZero;
 
@@ -24,18 +24,6 @@ impl Chili {
             scope: pool.scope(),
             workers: u32::from(workers),
         }
-    }
-}
-
-fn tasks(scope: &mut Scope<'_>, from: u32, to: u32) {
-    if to - from <= 1 {
-        native::task(from);
-    } else {
-        let middle = from + (to - from) / 2;
-        scope.join(
-            |scope| tasks(scope, from, middle),
-            |scope| tasks(scope, middle, to),
-        );
     }
 }
 
@@ -78,11 +66,11 @@ impl Program for Chili {
     }
 
     fn region(&mut self) {
-        tasks(&mut self.scope, 0, self.workers);
+        forks::halves::<Joins>(&mut self.scope, 0, self.workers);
     }
 
     fn flat(&mut self, _flat: Flat, count: u32) {
-        tasks(&mut self.scope, 0, count);
+        forks::halves::<Joins>(&mut self.scope, 0, count);
     }
 
     fn stencil(&mut self, size: usize, sweeps: u32) -> Fallible<Swept> {

@@ -195,6 +195,20 @@ pub(crate) trait Fork {
     ) -> (A, B);
 }
 
+/// Runs the tasks from `from` to before `to`, of which there is at least one, by halves.
+pub(crate) fn halves<F: Fork>(scope: &mut F::Scope<'_>, from: u32, to: u32) {
+    if to - from <= 1 {
+        native::task(from);
+    } else {
+        let middle = from + (to - from) / 2;
+        F::join(
+            scope,
+            |scope| halves::<F>(scope, from, middle),
+            |scope| halves::<F>(scope, middle, to),
+        );
+    }
+}
+
 /// No runtime.
 pub(crate) struct Plain;
 

@@ -26,7 +26,7 @@ pub(crate) use forte::Forte;
 pub(crate) use plain::{Sequential, Serial};
 pub(crate) use rayon::{CholeskyCounters, Rayon, inline, spawned};
 pub(crate) use simulated::{Dinero, Valgrind};
-pub(crate) use tanada::Tanada;
+pub(crate) use tanada::{Here, Tanada};
 pub(crate) use threads::{Published, Threads};
 pub(crate) use tiles::Tiles;
 

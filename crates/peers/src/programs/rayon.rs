@@ -41,9 +41,22 @@ pub(crate) struct Rayon {
 
 impl Rayon {
     pub(crate) fn open(workers: u16, run_task: RunTask) -> Fallible<Rayon> {
+        Rayon::build(workers, run_task, |pool| pool)
+    }
+
+    /// As [`Rayon::open`], with this thread as a worker.
+    pub(crate) fn here(workers: u16) -> Fallible<Rayon> {
+        Rayon::build(workers, spawned, ThreadPoolBuilder::use_current_thread)
+    }
+
+    fn build(
+        workers: u16,
+        run_task: RunTask,
+        how: impl FnOnce(ThreadPoolBuilder) -> ThreadPoolBuilder,
+    ) -> Fallible<Rayon> {
         let pool = ThreadPoolBuilder::new().num_threads(usize::from(workers));
         Ok(Rayon {
-            pool: pool.build()?,
+            pool: how(pool).build()?,
             wave: None,
             run_task,
         })

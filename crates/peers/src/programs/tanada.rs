@@ -130,6 +130,34 @@ impl Tanada {
     }
 }
 
+/// A pool of which the thread that measures is a worker: it forks.
+pub(crate) struct Here {
+    workers: u32,
+    /// Open as long as this.
+    _pool: Pool,
+}
+
+impl Here {
+    /// Returns a pool of `workers` workers, this thread among them.
+    pub(crate) fn open(workers: u16) -> Fallible<Here> {
+        let workers = u32::from(workers);
+        Ok(Here {
+            workers,
+            _pool: Pool::builder().workers(workers).build_here()?,
+        })
+    }
+}
+
+impl Program for Here {
+    fn fork(&mut self, kernel: Kernel, inputs: &mut Inputs) -> Fallible<u64> {
+        Ok(forks::run::<Joins>(&mut (), kernel, inputs))
+    }
+
+    fn region(&mut self) {
+        forks::halves::<Joins>(&mut (), 0, self.workers);
+    }
+}
+
 /// Forks on the fork layer.
 struct Joins;
 

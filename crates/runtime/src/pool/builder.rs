@@ -156,10 +156,15 @@ impl WorkerThread {
         builder.spawn(run).map(drop)
     }
 
-    /// Makes this thread the worker, with its loop if it is `looping`.
-    fn begin(self, looping: bool) {
+    /// Panics if this thread is a worker.
+    fn check_free() {
         let is_worker = crate::fork::current_worker().is_some();
         assert!(!is_worker, "this thread is a worker already");
+    }
+
+    /// Makes this thread the worker, with its loop if it is `looping`.
+    fn begin(self, looping: bool) {
+        Self::check_free();
         let WorkerThread { pool, main, .. } = self;
         // The worker's own reference goes inside of `main`, where a panic in what goes with the pool ends the process.
         drop(pool);
@@ -426,7 +431,34 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     /// [needs](Dispatcher::NEEDS_PREPARED) the graph beforehand, the number of workers is out of range, or the system cannot start the
     /// threads.
     pub fn build(self) -> Result<Pool, BuildError> {
-        self.made(true)?.start()
+        self.made(true)?.start(false)
+    }
+
+    /// As [`PoolBuilder::build`], but this thread is worker 0 from now on, as [`WorkerThread::adopt`] says, and the pool starts a thread
+    /// less: for a program whose main thread forks and then waits. A fork, a scope of forks or a loop of rayon's kind
+    /// ([`fork`](crate::fork)) begins at once, where another thread has to hand it to a worker and wait. While this thread does something
+    /// else, the other workers are at the disposal of all.
+    ///
+    /// Graphs gain nothing by it: one that this thread runs counts as nested. The pool has no schedule ([`PoolBuilder::replay`]), as with
+    /// [`PoolBuilder::build_threads`].
+    ///
+    /// ```
+    /// use tanada_runtime::{Pool, fork};
+    ///
+    /// let _pool = Pool::builder().workers(2).build_here()?;
+    /// let (left, right) = fork::join(|| 1 + 1, || 2 + 2);
+    /// assert_eq!((left, right, fork::current_workers()), (2, 4, Some(2)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`PoolBuilder::build`].
+    ///
+    /// # Panics
+    /// If this thread is a worker already.
+    pub fn build_here(self) -> Result<Pool, BuildError> {
+        WorkerThread::check_free();
+        self.made(false)?.start(true)
     }
 
     /// As [`PoolBuilder::build`], but starts no threads: the caller runs each of the workers on one of its own. Nothing waits for these
@@ -479,7 +511,7 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
     /// # Panics
     /// If `D::build` does not make one local state for each worker.
     pub fn build_with<D: Dispatcher>(self, name: &str) -> Result<Pool, BuildError> {
-        self.made_with::<D>(name, true)?.start()
+        self.made_with::<D>(name, true)?.start(false)
     }
 
     fn made_with<D: Dispatcher>(mut self, name: &str, scheduled: bool) -> Result<Made, BuildError> {
@@ -722,8 +754,8 @@ struct Made {
 }
 
 impl Made {
-    /// Starts a thread for each worker, and returns the pool.
-    fn start(self) -> Result<Pool, BuildError> {
+    /// Starts a thread for each worker, and returns the pool. This thread is the first worker if it is `here`.
+    fn start(self, here: bool) -> Result<Pool, BuildError> {
         // In this order, since the pool goes before this thread's part in its schedule.
         let Made {
             entered: _entered,
@@ -733,6 +765,7 @@ impl Made {
         // Of a task, whose worker may be bound, the new workers begin unbound.
         let _unbound = Unbound::here();
         let mut workers = workers.into_iter();
+        let adopted = here.then(|| workers.next()).flatten();
         while let Some(worker) = workers.next() {
             let (index, actor) = (worker.index, worker.actor.clone());
             let thread = std::thread::Builder::new()
@@ -753,6 +786,9 @@ impl Made {
                     });
                 }
             }
+        }
+        if let Some(worker) = adopted {
+            worker.adopt();
         }
         Ok(pool)
     }

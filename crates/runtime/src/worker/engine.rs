@@ -1,6 +1,7 @@
 //! The worker loop.
 
 use super::env::{NativeEnv, Wakes};
+use super::gaps::{Gaps, Pastime};
 use super::sleep::Woke;
 use super::{Engine, Stack, WorkerCore};
 use crate::executable::{self, Ran, Runnable};
@@ -44,6 +45,7 @@ pub(crate) struct Worker<D: Dispatcher, O: Observer, M: Meter> {
     meter: M,
     /// Whether the worker's last sleep was long.
     slept_long: Cell<bool>,
+    gaps: Gaps,
 }
 
 /// Tasks that were registered in one graph.
@@ -101,6 +103,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             observer: RefCell::new(observer),
             meter,
             slept_long: Cell::new(takes_turns),
+            gaps: Gaps::default(),
         }
     }
 
@@ -240,7 +243,10 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 match self.look_around() {
                     Looked::Found(task, origin) => return Some((task, origin)),
                     Looked::Ran => continue,
-                    Looked::InVain => self.wait_for_work(),
+                    Looked::InVain => {
+                        self.gaps.gave_up();
+                        self.wait_for_work()
+                    }
                 }
             };
             if woke == Woke::Close {
@@ -257,7 +263,11 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     #[inline]
     fn look_around(&self) -> Looked {
         let (pool, me) = (&self.core.pool, self.core.id);
-        for round in 0..self.search_rounds() {
+        let until = self.gaps.until();
+        let is_over = |round| {
+            round >= self.search_rounds() && until.is_none_or(|until| Instant::now() >= until)
+        };
+        for round in (0..).take_while(|&round| !is_over(round)) {
             if let Some(schedule) = &pool.schedule {
                 schedule.searches();
             }
@@ -267,7 +277,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 }
                 pool.sleep.end_search(me.index());
                 pool.pass_forks_on();
-                self.meter.found();
+                self.found();
                 return Looked::Found(found.0, found.1);
             }
             if let Some(job) = self.core.search_job() {
@@ -331,8 +341,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             return Woke::Search;
         }
         deadlock::suspect();
-        let start = Instant::now();
-        let woke = pool.sleep.doze(me.index(), || {
+        let may_have = || {
             // The announcement comes first, so that no limit stays above 0 while this worker sleeps.
             pool.forks.demand.request(me.index());
             let may_have = self.dispatcher.may_have(me);
@@ -341,11 +350,27 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 || pool.forks.may_have(me.index())
                 || self.core.may_have_threads()
                 || self.core.is_called()
-        });
-        let long = start.elapsed() >= LONG_SLEEP;
-        // In a schedule, time changes nothing.
-        self.slept_long.set(long || pool.takes_turns());
+        };
+        // In a schedule, time decides nothing. And a worker that searches is in the way of whatever wants its hardware thread: a worker for
+        // which there is no other, or the thread that will have something to do for it.
+        let may_expect = pool.schedule.is_none()
+            && !pool.is_oversubscribed()
+            && !pool.sleep.is_where_woken(me.index());
+        let woke = match self.gaps.begin(may_expect) {
+            Pastime::Sleep => pool.sleep.doze(me.index(), may_have),
+            Pastime::Nap(time) => pool.sleep.nap(me.index(), time, may_have),
+            Pastime::Search => Woke::Search,
+        };
+        let slept_long = self.gaps.woke() >= LONG_SLEEP;
+        self.slept_long.set(slept_long || pool.takes_turns());
         woke
+    }
+
+    /// The search has come to something.
+    #[inline]
+    fn found(&self) {
+        self.meter.found();
+        self.gaps.found();
     }
 
     /// Runs the parts of calls that wait for this searching worker. Meanwhile it counts as busy, so that others look for tasks.
@@ -353,6 +378,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     fn answer(&self) {
         let (sleep, me) = (&self.core.pool.sleep, self.core.id.index());
         sleep.end_search(me);
+        self.gaps.found();
         let rest = self.core.answer();
         sleep.begin_search(me);
         self.slept_long.set(self.slept_long.get() || rest);
@@ -367,7 +393,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
         pool.forks
             .demand
             .leave(&pool.sleep, me.index(), &pool.sleep, left);
-        self.meter.found();
+        self.found();
         run(&self.core);
         pool.sleep.begin_search(me.index());
     }

@@ -5,6 +5,7 @@
 pub mod calls;
 mod engine;
 mod env;
+mod gaps;
 pub mod held;
 pub mod sleep;
 mod stack;

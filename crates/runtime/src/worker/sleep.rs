@@ -151,7 +151,6 @@ impl Drop for Watching<'_> {
 pub type Start = Box<dyn FnOnce(bool) -> bool + Send>;
 
 /// What one worker alone writes once it has begun, on cache lines of its own.
-#[derive(Default)]
 #[repr(align(128))]
 struct Counts {
     /// What starts the worker's thread, until the worker is first woken; see [`Sleep::start_later`].
@@ -165,6 +164,8 @@ struct Counts {
     turns: AtomicU64,
     /// Number of its calls of [`Sleep::doze`] that did not sleep, because `may_have` returned true or the pool closes.
     vain: AtomicU64,
+    /// The hardware thread from which the worker was woken last, by the system's number, or `NOWHERE`. Read by the worker alone.
+    woken_from: AtomicUsize,
     /// Whether it waits in [`Sleep::doze`] or [`Sleep::park`]. A worker whose bit is set, but not this, still asks `may_have`.
     waits: AtomicBool,
 }
@@ -187,6 +188,21 @@ pub enum Woke {
     Search,
     /// The pool closes.
     Close,
+}
+
+impl Default for Counts {
+    #[inline]
+    fn default() -> Self {
+        Counts {
+            start: Mutex::default(),
+            missing: AtomicBool::new(false),
+            parker: std::sync::OnceLock::new(),
+            turns: AtomicU64::new(0),
+            vain: AtomicU64::new(0),
+            woken_from: AtomicUsize::new(NOWHERE),
+            waits: AtomicBool::new(false),
+        }
+    }
 }
 
 impl fmt::Debug for Counts {
@@ -587,6 +603,7 @@ impl Sleep {
         let woken = claimed
             && match self.workers[whom].parker.get() {
                 Some(thread) => {
+                    self.workers[whom].woken_from.store(here(), Relaxed);
                     thread.unpark();
                     true
                 }
@@ -603,6 +620,12 @@ impl Sleep {
             self.late.store(true, SeqCst);
         }
         Err(is_last)
+    }
+
+    /// Returns whether worker `me`, which calls this, runs on the hardware thread from which it was woken last: that is at work there now.
+    #[inline]
+    pub fn is_where_woken(&self, me: usize) -> bool {
+        self.workers[me].woken_from.load(Relaxed) == here()
     }
 
     /// Returns whether the pool closes.
@@ -673,6 +696,20 @@ impl Sleep {
             self.wake_if_asleep(whom);
         }
         self.unpark_watchers();
+    }
+}
+
+/// Where a worker was woken from that has not been.
+const NOWHERE: usize = usize::MAX;
+
+/// Returns the hardware thread on which this thread runs, by the system's number.
+#[inline]
+fn here() -> usize {
+    // The model has none.
+    if cfg!(shuttle) {
+        0
+    } else {
+        rustix::thread::sched_getcpu()
     }
 }
 
