@@ -21,19 +21,30 @@ static inline void factor(int t, double *a)
     }
 }
 
-/* Eight numbers of a column, which compilers keep in as few registers as the processor allows. */
-enum { LANES = 8 };
+/* Some numbers of a column, as many as a register of the processor holds: compilers keep wider ones in memory. Two registers a column, where
+ * there are no wider ones, give a processor with two multipliers enough to do. */
+#if defined __AVX512F__
+enum { LANES = 8, PARTS = 1 };
+#elif defined __AVX__
+enum { LANES = 4, PARTS = 2 };
+#else
+enum { LANES = 2, PARTS = 2 };
+#endif
 typedef double lanes __attribute__((vector_size(LANES * sizeof(double)), aligned(sizeof(double))));
 
 /* b = b / transpose of the triangle l */
 static inline void divide(int t, const double *restrict l, double *restrict b)
 {
-    for (int i = 0; i < t; i += LANES) {
+    for (int i = 0; i < t; i += LANES * PARTS) {
         for (int j = 0; j < t; j++) {
-            lanes sum = *(lanes *)&b[j * t + i];
+            lanes *to = (lanes *)&b[j * t + i], sum[PARTS];
+            for (int p = 0; p < PARTS; p++)
+                sum[p] = to[p];
             for (int k = 0; k < j; k++)
-                sum -= *(lanes *)&b[k * t + i] * l[k * t + j];
-            *(lanes *)&b[j * t + i] = sum / l[j * t + j];
+                for (int p = 0; p < PARTS; p++)
+                    sum[p] -= ((lanes *)&b[k * t + i])[p] * l[k * t + j];
+            for (int p = 0; p < PARTS; p++)
+                to[p] = sum[p] / l[j * t + j];
         }
     }
 }
@@ -41,19 +52,19 @@ static inline void divide(int t, const double *restrict l, double *restrict b)
 /* c -= a times the transpose of b */
 static inline void update(int t, const double *restrict a, const double *restrict b, double *restrict c)
 {
-    for (int i = 0; i < t; i += LANES) {
+    for (int i = 0; i < t; i += LANES * PARTS) {
         for (int j = 0; j < t; j += 4) {
-            double *to = &c[j * t + i];
-            lanes c0 = *(lanes *)to, c1 = *(lanes *)(to + t), c2 = *(lanes *)(to + 2 * t), c3 = *(lanes *)(to + 3 * t);
-            for (int k = 0; k < t; k++) {
-                lanes column = *(const lanes *)&a[k * t + i];
-                const double *row = &b[k * t + j];
-                c0 -= column * row[0];
-                c1 -= column * row[1];
-                c2 -= column * row[2];
-                c3 -= column * row[3];
-            }
-            *(lanes *)to = c0, *(lanes *)(to + t) = c1, *(lanes *)(to + 2 * t) = c2, *(lanes *)(to + 3 * t) = c3;
+            lanes sum[4][PARTS];
+            for (int column = 0; column < 4; column++)
+                for (int p = 0; p < PARTS; p++)
+                    sum[column][p] = ((lanes *)&c[(j + column) * t + i])[p];
+            for (int k = 0; k < t; k++)
+                for (int column = 0; column < 4; column++)
+                    for (int p = 0; p < PARTS; p++)
+                        sum[column][p] -= ((const lanes *)&a[k * t + i])[p] * b[k * t + j + column];
+            for (int column = 0; column < 4; column++)
+                for (int p = 0; p < PARTS; p++)
+                    ((lanes *)&c[(j + column) * t + i])[p] = sum[column][p];
         }
     }
 }

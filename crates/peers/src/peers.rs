@@ -159,8 +159,8 @@ fn others() -> Vec<Peer> {
     peers! {
         ONE "tanada/sequential" [h264] => Start::Sequential;
             "Tanada's decoder without tasks"
-        ANY "tanada/here" [forks idle regions] => Start::Here;
-            "forks in a pool of which the thread that measures is a worker"
+        ANY "tanada/here" [flat cholesky forks idle regions] => Start::Here;
+            "forks and loops in a pool of which the thread that measures is a worker"
         ONE "serial" [stencil cholesky forks] => Start::Serial;
             "the plain loop"
         ANY "rayon" [wavefront flat dynamic cholesky forks stencil idle regions] => Start::Rayon;
@@ -394,7 +394,7 @@ impl Peer {
     pub(crate) fn flats(&self) -> &'static [Flat] {
         let loops = self.name.ends_with("/taskloop") || self.name == "taskflow";
         match self.start {
-            Start::Chili | Start::ForkUnion => &FLATS[..1],
+            Start::Here | Start::Chili | Start::ForkUnion => &FLATS[..1],
             _ if loops => &FLATS[..1],
             _ => &FLATS,
         }

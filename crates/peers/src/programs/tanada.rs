@@ -156,6 +156,21 @@ impl Program for Here {
     fn region(&mut self) {
         forks::halves::<Joins>(&mut (), 0, self.workers);
     }
+
+    fn flat(&mut self, _flat: Flat, tasks: u32) {
+        fork::for_each(0..tasks as usize, |at| native::task(at as u32));
+    }
+
+    /// By loops, as rayon's.
+    fn cholesky(&mut self, _way: Flat, steps: &Steps) {
+        for k in 0..steps.tiles {
+            let column = Vec::from_iter(steps.last(k));
+            native::cholesky_step(column[0]);
+            fork::for_each(1..column.len(), |at| native::cholesky_step(column[at]));
+            let products = Vec::from_iter(steps.products(k));
+            fork::for_each(0..products.len(), |at| native::cholesky_step(products[at]));
+        }
+    }
 }
 
 /// Forks on the fork layer.

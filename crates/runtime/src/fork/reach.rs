@@ -160,6 +160,12 @@ impl Reach {
         if self.rate == 0 { 0 } else { ticks() }
     }
 
+    /// Returns the counter of ticks, and how many there are in a microsecond; `None` if the clock decides nothing.
+    #[inline]
+    pub(super) fn clock(&self) -> Option<(u64, u64)> {
+        (self.rate != 0).then(|| (ticks(), self.rate))
+    }
+
     /// Returns the whole microseconds since the counter of ticks was `then`; `None` if the clock decides nothing.
     #[inline]
     pub(super) fn micros_since(&self, then: u64) -> Option<u64> {

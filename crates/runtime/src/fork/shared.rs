@@ -420,6 +420,13 @@ impl WorkerCore {
         demand.set(self.id.index(), sp, kept, &self.forks.reach, &pool.sleep)
     }
 
+    /// Returns whether a worker wants a part of what this one does, beside what lies in its deque; or whether each part is of interest.
+    #[inline]
+    pub(super) fn shall_divide(&self) -> bool {
+        let (pool, kept) = (self.pool(), || self.forks.deque.borrow().len());
+        !self.forks.may_be_plain || pool.forks.demand.wants_more(kept, &pool.sleep)
+    }
+
     /// The first closure of the base has returned.
     #[inline]
     pub(crate) fn end_base(&self, before: Base) {

@@ -1,0 +1,113 @@
+//! `for_each`: a closure for each number of a range, perhaps at the same time.
+//!
+//! A worker runs the numbers one after the other, and looks every few microseconds whether another one is hungry
+//! ([`demand`](super::demand)): then it forks the upper half of what is left. So a loop costs little more than a plain one. (Tzannes,
+//! Caragea, Barua and Vishkin, "Lazy binary-splitting", PPoPP 2010, decide so by the length of the worker's deque.)
+//!
+//! What is left is not divided if it takes no longer than from one look to the next: a wake-up takes longer. The whole range is divided in
+//! any case: before the first look nothing is known of the numbers. If a policy decides on each fork, or forks are measured, a range is divided down
+//! to that length without a hungry worker.
+
+use super::enter::on_worker;
+use super::global;
+use crate::pool::Pool;
+use crate::worker;
+use std::ops::Range;
+
+/// The most numbers that run without a look at who is hungry.
+const MOST: usize = 1024;
+
+/// A block of numbers that takes less than this time in microseconds is followed by one of twice as many, and one that takes four times as
+/// long by one of half as many. A look costs some ten nanoseconds; a hungry worker waits for it.
+const SHORT: u64 = 2;
+
+/// A block is at most this part of what is left, so that no worker waits for long at the end.
+const PART: usize = 8;
+
+/// As [`for_each`](super::for_each), on the pool that `global` returns if this thread is no worker.
+pub fn for_each_or<F>(global: impl FnOnce() -> Pool, numbers: Range<usize>, body: F)
+where
+    F: Fn(usize) + Sync,
+{
+    if numbers.is_empty() {
+        return;
+    }
+    let (start, end) = (numbers.start, numbers.end);
+    let middle = start + numbers.len() / 2;
+    on_worker(global, |_, _| {
+        // A worker that is hungry in a moment finds the upper half.
+        super::join(
+            || run(start..middle, 1, &body),
+            || run(middle..end, 1, &body),
+        )
+    });
+}
+
+/// Calls `body` with each number of `numbers`, at the same time or one after the other. Returns when all calls have ended.
+///
+/// Costs about what a loop costs, however short the calls are: no number of calls for a task need be chosen. What is left of the range is
+/// forked by halves when a worker is idle. Calls must not wait for each other.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use tanada_runtime::fork;
+///
+/// let sum = AtomicU64::new(0);
+/// fork::for_each(0..1_000, |number| _ = sum.fetch_add(number as u64, Ordering::Relaxed));
+/// assert_eq!(sum.into_inner(), 499_500);
+/// ```
+///
+/// # Panics
+/// With the panic of a call, once all calls that had begun have ended. Others may have been left out.
+pub fn for_each(numbers: Range<usize>, body: impl Fn(usize) + Sync) {
+    for_each_or(global, numbers, body);
+}
+
+/// Runs `numbers`, the first `block` of them without a look at who is hungry if that is nobody now.
+fn run(mut numbers: Range<usize>, mut block: usize, body: &(impl Fn(usize) + Sync)) {
+    let mut since = now();
+    while !numbers.is_empty() {
+        if numbers.len() > block
+            && worker::with_any(|worker| worker.is_some_and(|worker| worker.shall_divide()))
+        {
+            let (start, end) = (numbers.start, numbers.end);
+            let middle = start + numbers.len() / 2;
+            super::join(
+                || run(start..middle, block, body),
+                || run(middle..end, block, body),
+            );
+            return;
+        }
+        let count = block.min(numbers.len() / PART).max(1);
+        let end = numbers.start + count;
+        (numbers.start..end).for_each(body);
+        numbers.start = end;
+        let now = now();
+        if count == block {
+            block = next_block(block, since, now);
+        }
+        since = now;
+    }
+}
+
+/// Returns the ticks of this worker's clock and how many of them a microsecond has; `None` if time decides nothing.
+#[inline]
+fn now() -> Option<(u64, u64)> {
+    worker::with_any(|worker| worker?.forks.reach.clock())
+}
+
+/// Returns the numbers of the block after one of `block` numbers that took from `since` to `now`.
+#[inline]
+fn next_block(block: usize, since: Option<(u64, u64)>, now: Option<(u64, u64)>) -> usize {
+    let (Some((since, _)), Some((now, rate))) = (since, now) else {
+        return 1;
+    };
+    let ticks = now.wrapping_sub(since);
+    if ticks < SHORT * rate {
+        (block * 2).min(MOST)
+    } else if ticks > 4 * SHORT * rate {
+        (block / 2).max(1)
+    } else {
+        block
+    }
+}
