@@ -5,8 +5,8 @@
 //! Caragea, Barua and Vishkin, "Lazy binary-splitting", PPoPP 2010, decide so by the length of the worker's deque.)
 //!
 //! What is left is not divided if it takes no longer than from one look to the next: a wake-up takes longer. The whole range is divided in
-//! any case: before the first look nothing is known of the numbers. If a policy decides on each fork, or forks are measured, a range is divided down
-//! to that length without a hungry worker.
+//! any case: before the first look nothing is known of the numbers. If a policy decides on each fork, or forks are measured, a range is
+//! divided down to that length without a hungry worker.
 
 use super::enter::on_worker;
 use super::global;
@@ -14,8 +14,8 @@ use crate::pool::Pool;
 use crate::worker;
 use std::ops::Range;
 
-/// The most numbers that run without a look at who is hungry.
-const MOST: usize = 1024;
+/// The most numbers that run without a look at who is hungry. Others may take much longer than those before them.
+const MOST: usize = 256;
 
 /// A block of numbers that takes less than this time in microseconds is followed by one of twice as many, and one that takes four times as
 /// long by one of half as many. A look costs some ten nanoseconds; a hungry worker waits for it.
@@ -29,24 +29,20 @@ pub fn for_each_or<F>(global: impl FnOnce() -> Pool, numbers: Range<usize>, body
 where
     F: Fn(usize) + Sync,
 {
-    if numbers.is_empty() {
-        return;
-    }
-    let (start, end) = (numbers.start, numbers.end);
-    let middle = start + numbers.len() / 2;
-    on_worker(global, |_, _| {
+    match numbers.len() {
+        0 => {}
+        1 => on_worker(global, |_, _| body(numbers.start)),
         // A worker that is hungry in a moment finds the upper half.
-        super::join(
-            || run(start..middle, 1, &body),
-            || run(middle..end, 1, &body),
-        )
-    });
+        _ => on_worker(global, |_, _| divide(numbers, 1, &body)),
+    }
 }
 
 /// Calls `body` with each number of `numbers`, at the same time or one after the other. Returns when all calls have ended.
 ///
 /// Costs about what a loop costs, however short the calls are: no number of calls for a task need be chosen. What is left of the range is
-/// forked by halves when a worker is idle. Calls must not wait for each other.
+/// forked by halves when a worker is idle: a worker looks for such every few microseconds; after one call if calls are
+/// long, and after 256 at most.
+/// Calls must not wait for each other.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,6 +59,16 @@ pub fn for_each(numbers: Range<usize>, body: impl Fn(usize) + Sync) {
     for_each_or(global, numbers, body);
 }
 
+/// Forks the upper half of `numbers`, and runs both, in blocks of `block` at first.
+fn divide(numbers: Range<usize>, block: usize, body: &(impl Fn(usize) + Sync)) {
+    let (start, end) = (numbers.start, numbers.end);
+    let middle = start + numbers.len() / 2;
+    super::join(
+        || run(start..middle, block, body),
+        || run(middle..end, block, body),
+    );
+}
+
 /// Runs `numbers`, the first `block` of them without a look at who is hungry if that is nobody now.
 fn run(mut numbers: Range<usize>, mut block: usize, body: &(impl Fn(usize) + Sync)) {
     let mut since = now();
@@ -70,13 +76,7 @@ fn run(mut numbers: Range<usize>, mut block: usize, body: &(impl Fn(usize) + Syn
         if numbers.len() > block
             && worker::with_any(|worker| worker.is_some_and(|worker| worker.shall_divide()))
         {
-            let (start, end) = (numbers.start, numbers.end);
-            let middle = start + numbers.len() / 2;
-            super::join(
-                || run(start..middle, block, body),
-                || run(middle..end, block, body),
-            );
-            return;
+            return divide(numbers, block, body);
         }
         let count = block.min(numbers.len() / PART).max(1);
         let end = numbers.start + count;
