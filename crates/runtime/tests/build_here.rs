@@ -28,13 +28,14 @@ fn fib(n: u32) -> u64 {
 }
 
 #[test]
-fn the_thread_is_the_first_worker() {
+fn the_thread_is_the_last_worker() {
     for workers in [1, 2, 4, 64] {
         on_a_thread(move || {
             let pool = here(workers);
             let this = std::thread::current().id();
             assert_eq!(pool.workers(), workers as u16);
-            assert_eq!(fork::worker_of(&pool).map(|me| me.index()), Some(0));
+            let last = workers as usize - 1;
+            assert_eq!(fork::worker_of(&pool).map(|me| me.index()), Some(last));
             let (first, _) = fork::join(|| std::thread::current().id(), || ());
             assert_eq!(first, this);
             assert_eq!(fork::install(&pool, || std::thread::current().id()), this);
@@ -42,7 +43,7 @@ fn the_thread_is_the_first_worker() {
             // Everyone else is a thread of the pool.
             let threads = fork::broadcast(|_| std::thread::current().id());
             assert_eq!(threads.iter().filter(|&&id| id == this).count(), 1);
-            assert_eq!(threads[0], this);
+            assert_eq!(threads[last], this);
         });
     }
 }
@@ -83,6 +84,23 @@ fn spawned_closures_run_although_the_thread_does_not_wait() {
         while RAN.load(Relaxed) < 10 {
             std::thread::yield_now();
         }
+    });
+}
+
+/// A governor parks the workers of the greatest numbers: not one of them has a loop if this thread is the first.
+#[test]
+fn a_governor_leaves_a_worker_to_other_threads() {
+    on_a_thread(|| {
+        let builder = Pool::builder().workers(2).governor("throughput");
+        let pool = builder.build_here().expect("a pool");
+        for _ in 0..200 {
+            let outside = std::thread::scope(|threads| {
+                let outside = threads.spawn(|| fork::install(&pool, || fib(10)));
+                outside.join().expect("no panic")
+            });
+            assert_eq!(outside, 55);
+        }
+        assert_eq!(fib(15), 610);
     });
 }
 

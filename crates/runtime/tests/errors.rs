@@ -9,7 +9,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tanada_policy::central::{Arrival, Central, Rule};
 use tanada_policy::{Dispatcher, Env, Hints, Origin, Ready, Site, Wake, WorkerId, registry};
-use tanada_runtime::{BuildError, Cancel, GraphError, Pool, TemplateBuilder, TooLate};
+use tanada_runtime::{
+    BuildError, Cancel, GraphError, Pool, SGroup, TGroup, TemplateBuilder, TooLate,
+};
 use twisted::{Queue, Twist, Twisted};
 
 fn within_a_second<R>(work: impl FnOnce() -> R) -> R {
@@ -298,6 +300,50 @@ fn a_policy_that_loses_tasks_is_found_out() {
         "{error}"
     );
     assert_eq!(pool.scope(|_| ()).unwrap_err(), error);
+}
+
+/// Hands tasks out in their order, but for those of T groups, which it keeps.
+#[derive(Default)]
+struct HoardsGroups(Vec<Ready>, std::collections::VecDeque<Ready>);
+
+impl Rule for HoardsGroups {
+    fn build(_site: &Site<'_>) -> Self {
+        HoardsGroups::default()
+    }
+    fn ready(&mut self, task: Ready, arrival: Arrival) {
+        match arrival.hints.t {
+            0 => self.1.push_back(task),
+            _ => self.0.push(task),
+        }
+    }
+    fn next(&mut self, _worker: WorkerId) -> Option<Ready> {
+        self.1.pop_front()
+    }
+}
+
+/// Workers that expect a task count as those that look for one whenever they come.
+#[test]
+fn a_task_that_is_lost_after_regular_ones_is_found_out() {
+    for gap in [10, 100, 1_000].map(Duration::from_micros) {
+        let pool = Pool::builder().workers(2);
+        let pool = (pool.build_with::<Central<HoardsGroups>>("hoards-groups")).unwrap();
+        for _ in 0..100 {
+            let run = pool.scope(|s| _ = s.task("regular").register(|_| ()));
+            run.expect("a graph that ends");
+            let start = Instant::now();
+            while start.elapsed() < gap {
+                std::hint::spin_loop();
+            }
+        }
+        let start = Instant::now();
+        let lost = pool.scope(|s| {
+            let kept = s.task("kept").groups(TGroup(1), SGroup(0));
+            kept.register(|_| ());
+        });
+        let error = lost.unwrap_err();
+        assert!(matches!(error, GraphError::PolicyLost { .. }), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(10));
+    }
 }
 
 /// Begins a graph on a pool when its thread ends.

@@ -66,6 +66,7 @@ fn a_range_that_ends_before_it_begins_is_empty() {
     for_each(7..3, |_| panic!("there is no number"));
 }
 
+/// (Only two numbers may rely on it: the first half of a range is given away before a number has run.)
 #[test]
 fn two_long_calls_run_at_the_same_time() {
     let pool = pool(2);
@@ -139,7 +140,8 @@ fn a_panic_goes_on_when_what_has_begun_has_ended() {
             let message = message.downcast_ref::<String>().expect("a message");
             assert!(message.contains("seven hundred"));
             assert_eq!(begun.load(Relaxed), ended.load(Relaxed) + 1);
-            (begun.store(0, Relaxed), ended.store(0, Relaxed));
+            begun.store(0, Relaxed);
+            ended.store(0, Relaxed);
         }
         fork::install(&pool, || check(0..1_000, |_| ()));
     }
@@ -170,6 +172,19 @@ fn a_loop_is_measured() {
     );
 }
 
+/// Also of a loop whose forks are all of interest.
+#[test]
+fn short_calls_are_not_forked_one_by_one() {
+    let recorder = ForkRecorder::new();
+    let builder = Pool::builder().workers(2).record_forks(&recorder);
+    let pool = builder.build().expect("a pool");
+    fork::install(&pool, || check(0..100_000, |_| ()));
+    drop(pool);
+    let joins = recorder.profile().joins;
+    assert!(0 < joins && joins < 25_000, "{joins} joins");
+}
+
+/// (A worker's turn ends with a task or a wait. So one worker runs the loop.)
 #[test]
 fn a_schedule_repeats_a_loop() {
     let run = |seed| {

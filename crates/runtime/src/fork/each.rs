@@ -10,39 +10,26 @@
 
 use super::enter::on_worker;
 use super::global;
-use crate::pool::Pool;
 use crate::worker;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The most numbers that run without a look at who is hungry. Others may take much longer than those before them.
 const MOST: usize = 256;
 
-/// A block of numbers that takes less than this time in microseconds is followed by one of twice as many, and one that takes four times as
-/// long by one of half as many. A look costs some ten nanoseconds; a hungry worker waits for it.
+/// If a block of numbers would take less than this time in microseconds, the next ones are twice as long; if it would take more than four
+/// times as much, half as long. A look costs some ten nanoseconds; a hungry worker waits for it.
 const SHORT: u64 = 2;
 
 /// A block is at most this part of what is left, so that no worker waits for long at the end.
 const PART: usize = 8;
 
-/// As [`for_each`](super::for_each), on the pool that `global` returns if this thread is no worker.
-pub fn for_each_or<F>(global: impl FnOnce() -> Pool, numbers: Range<usize>, body: F)
-where
-    F: Fn(usize) + Sync,
-{
-    match numbers.len() {
-        0 => {}
-        1 => on_worker(global, |_, _| body(numbers.start)),
-        // A worker that is hungry in a moment finds the upper half.
-        _ => on_worker(global, |_, _| divide(numbers, 1, &body)),
-    }
-}
-
 /// Calls `body` with each number of `numbers`, at the same time or one after the other. Returns when all calls have ended.
 ///
 /// Costs about what a loop costs, however short the calls are: no number of calls for a task need be chosen. What is left of the range is
-/// forked by halves when a worker is idle: a worker looks for such every few microseconds; after one call if calls are
-/// long, and after 256 at most.
-/// Calls must not wait for each other.
+/// forked by halves when a worker is idle. A worker looks for idle ones every few microseconds: after each call if calls are long, and
+/// after 256 at most. (Where time decides nothing, as in a [schedule](crate::Replay), after each call.) Calls must not wait for each
+/// other.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,38 +43,56 @@ where
 /// # Panics
 /// With the panic of a call, once all calls that had begun have ended. Others may have been left out.
 pub fn for_each(numbers: Range<usize>, body: impl Fn(usize) + Sync) {
-    for_each_or(global, numbers, body);
-}
-
-/// Forks the upper half of `numbers`, and runs both, in blocks of `block` at first.
-fn divide(numbers: Range<usize>, block: usize, body: &(impl Fn(usize) + Sync)) {
-    let (start, end) = (numbers.start, numbers.end);
-    let middle = start + numbers.len() / 2;
-    super::join(
-        || run(start..middle, block, body),
-        || run(middle..end, block, body),
-    );
-}
-
-/// Runs `numbers`, the first `block` of them without a look at who is hungry if that is nobody now.
-fn run(mut numbers: Range<usize>, mut block: usize, body: &(impl Fn(usize) + Sync)) {
-    let mut since = now();
-    while !numbers.is_empty() {
-        if numbers.len() > block
-            && worker::with_any(|worker| worker.is_some_and(|worker| worker.shall_divide()))
-        {
-            return divide(numbers, block, body);
-        }
-        let count = block.min(numbers.len() / PART).max(1);
-        let end = numbers.start + count;
-        (numbers.start..end).for_each(body);
-        numbers.start = end;
-        let now = now();
-        if count == block {
-            block = next_block(block, since, now);
-        }
-        since = now;
+    let all = Loop {
+        body,
+        block: AtomicUsize::new(1),
+    };
+    match numbers.len() {
+        0 => {}
+        1 => on_worker(global, |_, _| (all.body)(numbers.start)),
+        // A worker that is hungry in a moment finds the upper half.
+        _ => on_worker(global, |_, _| all.divide(numbers)),
     }
+}
+
+struct Loop<F> {
+    body: F,
+    /// How many numbers run without a look.
+    block: AtomicUsize,
+}
+
+impl<F: Fn(usize) + Sync> Loop<F> {
+    /// Forks the upper half of `numbers`, and runs both.
+    fn divide(&self, numbers: Range<usize>) {
+        let (start, end) = (numbers.start, numbers.end);
+        let middle = start + numbers.len() / 2;
+        super::join(|| self.run(start..middle), || self.run(middle..end));
+    }
+
+    fn run(&self, mut numbers: Range<usize>) {
+        let mut block = self.block.load(Relaxed);
+        let mut since = now();
+        while !numbers.is_empty() {
+            let count = block.min(numbers.len() / PART).max(1);
+            let end = numbers.start + count;
+            (numbers.start..end).for_each(&self.body);
+            numbers.start = end;
+            let now = now();
+            let next = next_block(block, count, since, now);
+            if next != block {
+                block = next;
+                self.block.store(next, Relaxed);
+            }
+            since = now;
+            if numbers.len() > block && shall_divide() {
+                return self.divide(numbers);
+            }
+        }
+    }
+}
+
+fn shall_divide() -> bool {
+    worker::with_any(|worker| worker.is_some_and(|worker| worker.shall_divide()))
 }
 
 /// Returns the ticks of this worker's clock and how many of them a microsecond has; `None` if time decides nothing.
@@ -96,16 +101,22 @@ fn now() -> Option<(u64, u64)> {
     worker::with_any(|worker| worker?.forks.reach.clock())
 }
 
-/// Returns the numbers of the block after one of `block` numbers that took from `since` to `now`.
+/// Returns how many numbers run without a look from now on. So far they were `block`; the last `count` took from `since` to `now`.
 #[inline]
-fn next_block(block: usize, since: Option<(u64, u64)>, now: Option<(u64, u64)>) -> usize {
+fn next_block(
+    block: usize,
+    count: usize,
+    since: Option<(u64, u64)>,
+    now: Option<(u64, u64)>,
+) -> usize {
     let (Some((since, _)), Some((now, rate))) = (since, now) else {
         return 1;
     };
-    let ticks = now.wrapping_sub(since);
-    if ticks < SHORT * rate {
+    let ticks = now.wrapping_sub(since) / count as u64;
+    let all = ticks.saturating_mul(block as u64);
+    if all < SHORT * rate {
         (block * 2).min(MOST)
-    } else if ticks > 4 * SHORT * rate {
+    } else if all > 4 * SHORT * rate {
         (block / 2).max(1)
     } else {
         block

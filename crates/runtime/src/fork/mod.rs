@@ -57,7 +57,7 @@ mod wait;
 #[allow(unsafe_code)]
 mod watch;
 
-pub use each::{for_each, for_each_or};
+pub use each::for_each;
 pub use join::{FnContext, join_context_or, join_or, join_with_or, join_works_or};
 pub(crate) use latch::CountLatch;
 pub(crate) use record::PoolRecord;

@@ -434,10 +434,13 @@ impl<O: Observer, G: Governing> PoolBuilder<O, G> {
         self.made(true)?.start(false)
     }
 
-    /// As [`PoolBuilder::build`], but this thread is worker 0 from now on, as [`WorkerThread::adopt`] says, and the pool starts a thread
-    /// less: for a program whose main thread forks and then waits. A fork, a scope of forks or a loop of rayon's kind
-    /// ([`fork`](crate::fork)) begins at once, where another thread has to hand it to a worker and wait. While this thread does something
-    /// else, the other workers are at the disposal of all.
+    /// As [`PoolBuilder::build`], but this thread is the last worker from now on, as [`WorkerThread::adopt`] says, and the pool starts a
+    /// thread less: for a program whose main thread forks and then waits. A fork, a scope of forks or a loop
+    /// ([`fork`](crate::fork)) begins at once, where another thread has to hand it to a worker and wait.
+    ///
+    /// While this thread does something else, the other workers run what any thread hands to the pool. In a pool of one worker there is
+    /// no other: spawned closures run when this thread waits. A broadcast waits for this thread. A task of a graph of another thread that
+    /// the policy has lost is not found out, because this worker never counts as idle.
     ///
     /// Graphs gain nothing by it: one that this thread runs counts as nested. The pool has no schedule ([`PoolBuilder::replay`]), as with
     /// [`PoolBuilder::build_threads`].
@@ -754,7 +757,7 @@ struct Made {
 }
 
 impl Made {
-    /// Starts a thread for each worker, and returns the pool. This thread is the first worker if it is `here`.
+    /// Starts a thread for each worker, and returns the pool. This thread is the last worker if it is `here`.
     fn start(self, here: bool) -> Result<Pool, BuildError> {
         // In this order, since the pool goes before this thread's part in its schedule.
         let Made {
@@ -765,7 +768,8 @@ impl Made {
         // Of a task, whose worker may be bound, the new workers begin unbound.
         let _unbound = Unbound::here();
         let mut workers = workers.into_iter();
-        let adopted = here.then(|| workers.next()).flatten();
+        // Not the first one, which a governor leaves active.
+        let adopted = here.then(|| workers.next_back()).flatten();
         while let Some(worker) = workers.next() {
             let (index, actor) = (worker.index, worker.actor.clone());
             let thread = std::thread::Builder::new()

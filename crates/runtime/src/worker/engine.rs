@@ -1,7 +1,7 @@
 //! The worker loop.
 
 use super::env::{NativeEnv, Wakes};
-use super::gaps::{Gaps, Pastime};
+use super::gaps::{ExactTimer, Gaps, Pastime};
 use super::sleep::Woke;
 use super::{Engine, Stack, WorkerCore};
 use crate::executable::{self, Ran, Runnable};
@@ -289,7 +289,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
                 return Looked::Ran;
             }
             self.meter.ran_out();
-            if round == 0 {
+            if round % SEARCH_ROUNDS == 0 {
                 pool.forks.demand.request(me.index());
             }
             // Once in eight rounds, another thread may run on this hardware thread: it may have the task that is searched for.
@@ -308,6 +308,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
     fn wait_to_be_active(&self) -> Woke {
         let (pool, me) = (&self.core.pool, self.core.id);
         self.meter.ran_out();
+        self.gaps.forget();
         // Tied threads that have started here run nowhere else.
         if let Some(thread) = self.core.own_thread() {
             self.run_aside(|core| core.run_threads(thread));
@@ -326,6 +327,7 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
         let (pool, me) = (&self.core.pool, self.core.id);
         self.core.settle_threads();
         if self.core.leaves_threads_to_others() {
+            self.gaps.forget();
             let mut found = None;
             // The scheduler is asked once more when others know that this worker may sleep: they wake it for what comes afterwards.
             let woke = pool.sleep.nap(me.index(), NAP, || {
@@ -358,7 +360,10 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
             && !pool.sleep.is_where_woken(me.index());
         let woke = match self.gaps.begin(may_expect) {
             Pastime::Sleep => pool.sleep.doze(me.index(), may_have),
-            Pastime::Nap(time) => pool.sleep.nap(me.index(), time, may_have),
+            Pastime::Nap(time) => {
+                let _exact = ExactTimer::of_this_thread();
+                pool.sleep.nap(me.index(), time, may_have)
+            }
             Pastime::Search => Woke::Search,
         };
         let slept_long = self.gaps.woke() >= LONG_SLEEP;

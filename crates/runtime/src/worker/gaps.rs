@@ -7,7 +7,7 @@
 //!
 //! Times are in nanoseconds where no type says so.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
@@ -178,8 +178,6 @@ enum Gap {
 pub(super) struct Gaps {
     forecast: Cell<Forecast>,
     now: Cell<Option<Gap>>,
-    /// Set once the worker has used a timer.
-    timer: OnceCell<ExactTimer>,
 }
 
 impl Gaps {
@@ -197,7 +195,8 @@ impl Gaps {
             None => Pastime::Sleep,
             Some(Expected { sleep: 0, .. }) => Pastime::Search,
             Some(Expected { sleep, .. }) => {
-                self.timer.get_or_init(ExactTimer::of_this_thread);
+                #[cfg(test)]
+                NAPS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 Pastime::Nap(Duration::from_nanos(sleep))
             }
         }
@@ -258,6 +257,11 @@ impl Gaps {
         }
     }
 
+    /// The worker does something else than to wait for the end of the gap, which teaches nothing.
+    pub(super) fn forget(&self) {
+        self.now.set(None);
+    }
+
     fn change<R>(&self, change: impl FnOnce(&mut Forecast) -> R) -> R {
         let mut forecast = self.forecast.get();
         let result = change(&mut forecast);
@@ -266,28 +270,39 @@ impl Gaps {
     }
 }
 
-/// Has the system wake this thread as soon as a timer is due, until this is dropped. Without it a timer may be 50 us late.
+/// Has the system wake this thread as soon as a timer is due, until this is dropped. Without it a timer may be 50 us late. Threads and
+/// processes inherit it, so it is no longer there when the thread runs code of the program.
 #[derive(Debug)]
-struct ExactTimer {
+pub(super) struct ExactTimer {
     before: Option<NonZeroU64>,
 }
 
 impl ExactTimer {
-    fn of_this_thread() -> Self {
-        let before = rustix::thread::current_timer_slack().ok();
-        // A system that refuses wakes the worker later, which the forecast takes into account.
-        _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        ExactTimer {
-            before: before.and_then(NonZeroU64::new),
+    pub(super) fn of_this_thread() -> Self {
+        // A system that refuses wakes the worker later, which the forecast takes into account. Miri knows no such call.
+        let before = match cfg!(miri) {
+            true => None,
+            false => rustix::thread::current_timer_slack().ok(),
+        };
+        let before = before.and_then(NonZeroU64::new);
+        if before.is_some() {
+            _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         }
+        ExactTimer { before }
     }
 }
 
 impl Drop for ExactTimer {
     fn drop(&mut self) {
-        _ = rustix::thread::set_current_timer_slack(self.before);
+        if self.before.is_some() {
+            _ = rustix::thread::set_current_timer_slack(self.before);
+        }
     }
 }
+
+/// Naps of all workers.
+#[cfg(test)]
+static NAPS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 #[cfg(test)]
 mod tests {
@@ -407,8 +422,29 @@ mod tests {
     fn the_timers_of_a_thread_are_as_before_afterwards() {
         let before = rustix::thread::current_timer_slack().expect("Linux");
         let timer = ExactTimer::of_this_thread();
-        assert_eq!(rustix::thread::current_timer_slack(), Ok(1));
+        // Threads with real-time priority have none.
+        assert_eq!(rustix::thread::current_timer_slack(), Ok(before.min(1)));
         drop(timer);
         assert_eq!(rustix::thread::current_timer_slack(), Ok(before));
+    }
+
+    /// On a machine with two hardware threads, a worker that gets work at regular intervals naps.
+    #[test]
+    fn a_pool_with_regular_work_expects_it() {
+        let pool = crate::Pool::builder().workers(2).build().expect("a pool");
+        if pool.shared().is_oversubscribed() {
+            return tanada_testing::skip("the machine has one hardware thread");
+        }
+        let naps = || NAPS.load(std::sync::atomic::Ordering::Relaxed);
+        let begun = Instant::now();
+        while naps() == 0 {
+            let run = pool.scope(|s| _ = s.task("regular").register(|_| ()));
+            run.expect("a graph that ends");
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_micros(300) {
+                std::hint::spin_loop();
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60));
+        }
     }
 }

@@ -15,6 +15,8 @@
 //! # Protocol
 //! - Falling asleep ([`Sleep::doze`]): set the worker's bit; leave `searching`; call `may_have`. If that returns true, take the bit back
 //!   and search again; else park until another thread has cleared the bit.
+//!   A worker that will look again by itself naps instead ([`Sleep::nap`]): it does the same, and takes the bit back after a time unless
+//!   another thread has cleared it. What is said of `doze` below holds of `nap`.
 //! - Waking ([`Sleep::wake_anyone`]), after the task was made available: if `searching > 0`, do nothing; else count one worker more as
 //!   searching, claim a bit (or take the count back), and unpark its worker. [`Sleep::wake_some`], after several tasks: the same again and
 //!   again, as long as fewer workers search than tasks were made available. It does all that `wake_anyone` does, and more workers search.
@@ -150,7 +152,7 @@ impl Drop for Watching<'_> {
 /// Starts the thread of a worker and returns whether it could, if the argument is true; else the pool closes, and the worker never begins.
 pub type Start = Box<dyn FnOnce(bool) -> bool + Send>;
 
-/// What one worker alone writes once it has begun, on cache lines of its own.
+/// What one worker alone writes once it has begun, and those that wake it, on cache lines of its own.
 #[repr(align(128))]
 struct Counts {
     /// What starts the worker's thread, until the worker is first woken; see [`Sleep::start_later`].
@@ -162,7 +164,7 @@ struct Counts {
     /// Number of times that the worker has become idle or busy: even while it is busy, and before it first searches. A worker whose thread
     /// starts later is idle until then.
     turns: AtomicU64,
-    /// Number of its calls of [`Sleep::doze`] that did not sleep, because `may_have` returned true or the pool closes.
+    /// Number of its calls of [`Sleep::doze`] and [`Sleep::nap`] that did not sleep, because `may_have` returned true or the pool closes.
     vain: AtomicU64,
     /// The hardware thread from which the worker was woken last, by the system's number, or `NOWHERE`. Read by the worker alone.
     woken_from: AtomicUsize,
@@ -220,6 +222,11 @@ impl Counts {
     #[inline]
     fn turn(&self) {
         self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Counts that the worker does not sleep although it has found nothing. Only that worker calls this.
+    fn count_vain(&self) {
+        self.vain.store(self.vain.load(Relaxed) + 1, Relaxed);
     }
 }
 
@@ -414,22 +421,23 @@ impl Sleep {
                 self.searching.0.fetch_add(1, SeqCst);
             }
             // Otherwise another thread has claimed the bit and counted this worker as searching.
-            let vain = &self.workers[me].vain;
-            vain.store(vain.load(Relaxed) + 1, Relaxed);
+            self.workers[me].count_vain();
         } else {
             self.wait_for_wake(me);
         }
         self.woke()
     }
 
-    /// As [`Sleep::doze`], for at most `time`, however often `may_have` would return true meanwhile: for a worker that leaves tasks to
-    /// others although it could take them. It does not count as asleep ([`Idle::asleep`]), since it goes on by itself.
+    /// As [`Sleep::doze`], for at most `time`, however often `may_have` would return true meanwhile: for a worker that will look again by
+    /// itself. It does not count as asleep ([`Idle::asleep`]).
     pub fn nap(&self, me: usize, time: Duration, may_have: impl FnOnce() -> bool) -> Woke {
         let (word, bit) = (&self.asleep[me / BITS].0, 1 << (me % BITS));
         word.fetch_or(bit, SeqCst);
         self.searching.0.fetch_sub(1, SeqCst);
         self.tell();
-        if !may_have() && !self.closing.load(SeqCst) && word.load(SeqCst) & bit != 0 {
+        if may_have() || self.closing.load(SeqCst) {
+            self.workers[me].count_vain();
+        } else if word.load(SeqCst) & bit != 0 {
             // Whoever clears the bit unparks this thread, which may also wake up for no reason.
             parking::park_timeout(time);
         }
@@ -622,7 +630,8 @@ impl Sleep {
         Err(is_last)
     }
 
-    /// Returns whether worker `me`, which calls this, runs on the hardware thread from which it was woken last: that is at work there now.
+    /// Returns whether worker `me`, which calls this, runs on the hardware thread from which it was woken last: where the thread that woke
+    /// it was at work.
     #[inline]
     pub fn is_where_woken(&self, me: usize) -> bool {
         self.workers[me].woken_from.load(Relaxed) == here()
@@ -705,7 +714,7 @@ const NOWHERE: usize = usize::MAX;
 /// Returns the hardware thread on which this thread runs, by the system's number.
 #[inline]
 fn here() -> usize {
-    // The model has none.
+    // A model has none.
     if cfg!(shuttle) {
         0
     } else {
