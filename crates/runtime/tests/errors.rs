@@ -323,7 +323,7 @@ impl Rule for HoardsGroups {
 
 /// Workers that expect a task count as those that look for one whenever they come.
 #[test]
-fn a_task_that_is_lost_after_regular_ones_is_found_out() {
+fn tasks_that_were_lost_after_regular_ones_are_found_out() {
     for gap in [10, 100, 1_000].map(Duration::from_micros) {
         let pool = Pool::builder().workers(2);
         let pool = (pool.build_with::<Central<HoardsGroups>>("hoards-groups")).unwrap();

@@ -111,6 +111,7 @@ const TESTS: &[(&str, &[&str])] = &[
         &[
             "errors",
             "fork_adws",
+            "fork_each",
             "laws",
             "late_starts",
             "messages",
