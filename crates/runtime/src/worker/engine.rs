@@ -358,7 +358,12 @@ impl<D: Dispatcher, O: Observer, M: Meter> Worker<D, O, M> {
         let may_expect = pool.schedule.is_none()
             && !pool.is_oversubscribed()
             && !pool.sleep.is_where_woken(me.index());
-        let woke = match self.gaps.begin(may_expect) {
+        let pastime = self.gaps.begin(may_expect);
+        #[cfg(test)]
+        if pastime != Pastime::Sleep {
+            super::gaps::EXPECTED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+        let woke = match pastime {
             Pastime::Sleep => pool.sleep.doze(me.index(), may_have),
             Pastime::Nap(time) => {
                 let _exact = ExactTimer::of_this_thread();

@@ -194,11 +194,7 @@ impl Gaps {
         match expected {
             None => Pastime::Sleep,
             Some(Expected { sleep: 0, .. }) => Pastime::Search,
-            Some(Expected { sleep, .. }) => {
-                #[cfg(test)]
-                NAPS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                Pastime::Nap(Duration::from_nanos(sleep))
-            }
+            Some(Expected { sleep, .. }) => Pastime::Nap(Duration::from_nanos(sleep)),
         }
     }
 
@@ -300,9 +296,9 @@ impl Drop for ExactTimer {
     }
 }
 
-/// Naps of all workers.
+/// Gaps whose ends the workers of pools have expected.
 #[cfg(test)]
-static NAPS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+pub(super) static EXPECTED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 #[cfg(test)]
 mod tests {
@@ -428,7 +424,7 @@ mod tests {
         assert_eq!(rustix::thread::current_timer_slack(), Ok(before));
     }
 
-    /// A worker that gets work at regular intervals naps, if it has a hardware thread for itself.
+    /// The intervals are so short that several go into a time slice on a busy machine.
     #[test]
     fn a_worker_with_regular_work_expects_it() {
         let pool = crate::Pool::builder().workers(1).bind(crate::Bind::Off);
@@ -436,16 +432,16 @@ mod tests {
         if !pool.shared().has_spare() {
             return tanada_testing::skip("this process may use one hardware thread");
         }
-        let naps = || NAPS.load(std::sync::atomic::Ordering::Relaxed);
-        let begun = Instant::now();
-        while naps() == 0 {
+        let expected = || EXPECTED.load(std::sync::atomic::Ordering::Relaxed);
+        let (begun, before) = (Instant::now(), expected());
+        while expected() == before {
             let run = pool.scope(|s| _ = s.task("regular").register(|_| ()));
             run.expect("a graph that ends");
             let start = Instant::now();
-            while start.elapsed() < Duration::from_micros(300) {
+            while start.elapsed() < Duration::from_micros(40) {
                 std::hint::spin_loop();
             }
-            assert!(begun.elapsed() < Duration::from_secs(60));
+            assert!(begun.elapsed() < Duration::from_secs(300));
         }
     }
 }
