@@ -12,6 +12,8 @@
 //! All programs fork down to pieces of some microseconds, and each computes the same bits under all policies. `stencil` is a heat equation
 //! on rows of 4 KiB, for grids of several sizes, `uneven` one with four times the work in the rows of the first quarter; `matmul` is the
 //! cache-oblivious product of square matrices in blocks of 32 x 32, added to the same result in each iteration.
+//!
+//! It takes minutes: `cargo xtask test` runs it with `--rounds 1`.
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;

@@ -120,25 +120,40 @@ pub(super) fn examples(runner: &Runner) -> Outcome {
     // The words of the step `test`. `cargo run` would build each again, with the features that its package alone asks for.
     let build = ["cargo", "build", "--workspace", "--features"];
     let mut build = [&build[..], &["tanada/parquet", "--examples"]].concat();
-    let mut programs = Vec::new();
+    let mut programs: Vec<(_, Vec<String>)> = Vec::new();
     for package in metadata.workspace_packages() {
         let targets = package.targets.iter();
         let examples = targets.clone().filter(|target| target.is_example());
-        programs.extend(examples.map(|target| built.join("examples").join(&target.name)));
+        for target in examples {
+            let source = std::fs::read_to_string(&target.src_path)?;
+            let words = words_of(&source).map(str::to_owned).collect();
+            programs.push((built.join("examples").join(&target.name), words));
+        }
         if package.manifest_path.starts_with(&folder) {
             let bins = targets.filter(|target| target.is_bin());
             let bins = bins.map(|target| target.name.as_str());
             build.extend(bins.clone().flat_map(|name| ["--bin", name]));
-            programs.extend(bins.map(|name| built.join(name)));
+            programs.extend(bins.map(|name| (built.join(name), Vec::new())));
         }
     }
     if programs.is_empty() {
         return Err(Skipped("there are no examples".into()));
     }
     runner.run(&build, 1800)?;
-    let runs = programs.iter();
-    let runs = runs.map(|program| runner.run(&[program.as_str()], 1200));
+    let runs = programs.iter().map(|(program, words)| {
+        let words = words.iter().map(String::as_str);
+        let words = Vec::from_iter(std::iter::once(program.as_str()).chain(words));
+        runner.run(&words, 1200)
+    });
     all(runs)
+}
+
+/// Returns the words with which the tests run an example: those that its source says. One that measures for minutes says fewer rounds.
+fn words_of(source: &str) -> impl Iterator<Item = &str> {
+    const SAID: &str = "`cargo xtask test` runs it with `";
+    let said = source.split_once(SAID);
+    let words = said.and_then(|(_, rest)| rest.split_once('`'));
+    words.map_or("", |(words, _)| words).split_whitespace()
 }
 
 /// Returns the outputs of all that failed as one failure.
@@ -150,5 +165,17 @@ pub(super) fn all(endings: impl Iterator<Item = Outcome<String>>) -> Outcome {
     match failed.collect::<String>() {
         wrong if wrong.is_empty() => Ok(()),
         wrong => Err(Failed(wrong)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_example_says_with_which_words_it_runs() {
+        let source = "//! It takes minutes: `cargo xtask test` runs it with `--rounds 1 --only a`.\nfn main() {}";
+        assert!(words_of(source).eq(["--rounds", "1", "--only", "a"]));
+        assert_eq!(words_of("//! `cargo xtask test` runs it.\n").count(), 0);
     }
 }
