@@ -715,7 +715,7 @@ const NOWHERE: usize = usize::MAX;
 #[inline]
 fn here() -> usize {
     // A model has none.
-    if cfg!(shuttle) {
+    if cfg!(any(shuttle, miri)) {
         0
     } else {
         rustix::thread::sched_getcpu()
