@@ -3,8 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tanada_runtime::{BuildError, Pool, fork};
+use tanada_testing::compute;
 
 /// Runs `test` on a thread of its own: a thread that has become a worker stays one.
 fn on_a_thread(test: impl FnOnce() + Send + 'static) {
@@ -134,14 +135,6 @@ fn a_worker_becomes_no_other_one() {
         // It is still a worker, and has no other beside it.
         assert_eq!(fib(15), 610);
     });
-}
-
-/// Waits without giving the processor away.
-fn compute(time: Duration) {
-    let start = Instant::now();
-    while start.elapsed() < time {
-        std::hint::spin_loop();
-    }
 }
 
 /// Workers that expect a region, and get it earlier, later, or not at all.

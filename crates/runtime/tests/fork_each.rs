@@ -4,9 +4,10 @@ use proptest::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tanada_runtime::fork::{self, ForkRecorder, for_each};
 use tanada_runtime::{Pool, Replay};
+use tanada_testing::compute;
 
 fn pool(workers: u32) -> Pool {
     let builder = Pool::builder().workers(workers);
@@ -22,13 +23,6 @@ fn check(numbers: std::ops::Range<usize>, body: impl Fn(usize) + Sync) {
         body(number);
     });
     assert!(calls.iter().all(|calls| calls.load(Relaxed) == 1));
-}
-
-fn compute(time: Duration) {
-    let start = Instant::now();
-    while start.elapsed() < time {
-        std::hint::spin_loop();
-    }
 }
 
 #[test]

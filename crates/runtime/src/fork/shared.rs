@@ -420,8 +420,8 @@ impl WorkerCore {
         demand.set(self.id.index(), sp, kept, &self.forks.reach, &pool.sleep)
     }
 
-    /// Returns whether a worker wants a part of what this one does, beside what lies in its deque; or whether
-    /// a recorder or a policy wants to see each fork.
+    /// Returns whether a worker wants a part of what this one does, beside what lies in its deque; or whether a recorder or a policy wants
+    /// to see each fork.
     #[inline]
     pub(super) fn shall_divide(&self) -> bool {
         let (pool, kept) = (self.pool(), || self.forks.deque.borrow().len());
